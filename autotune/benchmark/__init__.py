@@ -1,0 +1,1 @@
+"""Load generation and the figures made from it."""

@@ -1,0 +1,1 @@
+"""Putting a configuration on a host and taking it off again."""

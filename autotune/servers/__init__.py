@@ -1,0 +1,1 @@
+"""What differs between server dialects: flags, readiness, effective flags, fatal log lines."""
