@@ -169,7 +169,13 @@ class Drafter(nn.Module):
         return rms_norm(self.fuse_features(features), self.feature_norm)
 
     def forward(
-        self, features: Tensor, anchor_embeddings: Tensor, anchors: Tensor, block: int, window: int, rotary: tuple[Tensor, Tensor]
+        self,
+        features: Tensor,
+        anchor_embeddings: Tensor,
+        anchors: Tensor,
+        block: int,
+        window: int,
+        rotary: tuple[Tensor, Tensor],
     ) -> Tensor:
         """Draft at many anchors of whole sequences at once (training).
 

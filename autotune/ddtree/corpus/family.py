@@ -1,0 +1,206 @@
+"""What a family of small functions is: names, parameters, wordings, bodies and example arguments of one task.
+
+Placeholders in descriptions and bodies: ``$a`` to ``$d`` are the parameters, ``$f`` the function, and the names of
+:data:`LOCALS` local variables; :func:`instantiate` fills all of them with names drawn at random.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import random
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SLOTS = ("$a", "$b", "$c", "$d")
+
+PARAMETER_NAMES: dict[str, tuple[str, ...]] = {
+    "L": tuple(
+        "items values nums data arr numbers seq xs elements lst entries array things series samples scores prices list1 "
+        "input_list ages readings points tokens words_list ys".split()
+    ),
+    "S": tuple(
+        "text s word string line sentence phrase content message txt st title raw name source input_str str1 letters body "
+        "label first second left_text".split()
+    ),
+    "N": tuple("n num number k m x limit size count i_value start length index steps y amount integer z pos".split()),
+    "F": tuple("x value amount v a t p q y z price height width level u w number r1 base top".split()),
+    "D": tuple("mapping d table counts info record dct data lookup scores stock graph entries ages pairs obj".split()),
+    "M": tuple("matrix grid rows mat m table board cells data values mx array lines".split()),
+}
+"""Names a parameter may take, by its kind: list, string, integer, number, dictionary, matrix."""
+
+LOCALS: dict[str, tuple[str, ...]] = {
+    "$r": ("result", "res", "out", "acc", "answer"),
+    "$i": ("i", "j", "idx"),
+    "$v": ("item", "val", "e", "cur"),
+    "$c": ("ch", "c", "char", "letter"),
+    "$t": ("total", "sum_", "tally", "agg"),
+}
+
+NAME_PREFIXES = ("my_", "calc_", "do_", "get_", "util_", "helper_", "compute_", "find_", "make_", "new_")
+NAME_SUFFIXES = ("_v2", "_fn", "_py", "_simple", "_impl", "_fast", "_of", "_value", "_task", "_2")
+PARAMETER_PREFIXES = ("input_", "raw_", "my_", "given_", "all_", "old_", "the_", "base_")
+GENERIC_NAMES = tuple(
+    "solve solution process compute run_task func transform calculate handle task f answer evaluate work do_it "
+    "check apply convert build make".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One task with its variants.
+
+    Attributes:
+        names: function names; the first one identifies the family.
+        topic: the group of tasks it belongs to.
+        parameters: one letter a parameter, a key of :data:`PARAMETER_NAMES` each.
+        descriptions: what the function does, starting with a verb in the third person.
+        bodies: implementations that agree on every example.
+        examples: argument tuples on which every body runs.
+        held_out: never used for training.
+    """
+
+    names: tuple[str, ...]
+    topic: str
+    parameters: str
+    descriptions: tuple[str, ...]
+    bodies: tuple[str, ...]
+    examples: tuple[tuple[object, ...], ...]
+    held_out: bool = False
+
+    @property
+    def name(self) -> str:
+        """The identifying name."""
+        return self.names[0]
+
+
+def family(
+    names: str,
+    parameters: str,
+    descriptions: Sequence[str],
+    bodies: Sequence[str],
+    examples: Sequence[tuple[object, ...]],
+    *,
+    held_out: bool = False,
+    topic: str = "",
+) -> Family:
+    """Make a family from blank-separated names and indented bodies."""
+    return Family(
+        names=tuple(names.split()),
+        topic=topic,
+        parameters=parameters,
+        descriptions=tuple(descriptions),
+        bodies=tuple(textwrap.dedent(body).strip() for body in bodies),
+        examples=tuple(examples),
+        held_out=held_out,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A family with every placeholder filled.
+
+    Attributes:
+        family: where it comes from.
+        name: of the function.
+        parameters: names in order.
+        description: third person, no full stop.
+        body: statements of the function, not indented.
+    """
+
+    family: Family
+    name: str
+    parameters: tuple[str, ...]
+    description: str
+    body: str
+
+    @property
+    def signature(self) -> str:
+        """Name and parameters as in a call."""
+        return f"{self.name}({', '.join(self.parameters)})"
+
+    def code(self, *, docstring: bool = False) -> str:
+        """The whole function, without a line end."""
+        body = self.body
+        if docstring:
+            body = f'"""{self.description[0].upper()}{self.description[1:]}."""\n{body}'
+        return f"def {self.signature}:\n" + textwrap.indent(body, "    ")
+
+
+def draw_function_name(rng: random.Random, family: Family) -> str:
+    """Draw a name: mostly the family's own, decorated now and then, sometimes one that says nothing."""
+    kind = rng.random()
+    if kind < 0.12:
+        return rng.choice(GENERIC_NAMES)
+    name = rng.choice(family.names)
+    if kind < 0.24:
+        return rng.choice(NAME_PREFIXES) + name
+    if kind < 0.34:
+        return name + rng.choice(NAME_SUFFIXES)
+    return name
+
+
+def draw_parameter_names(rng: random.Random, family: Family, function_name: str) -> dict[str, str]:
+    """Draw a different name for every parameter slot."""
+    names: dict[str, str] = {}
+    for slot, kind in zip(SLOTS, family.parameters, strict=False):
+        pool = [name for name in PARAMETER_NAMES[kind] if name not in names.values() and name != function_name]
+        name = rng.choice(pool)
+        if rng.random() < 0.08:
+            name = rng.choice(PARAMETER_PREFIXES) + name
+        names[slot] = name
+    return names
+
+
+def fill(text: str, names: dict[str, str]) -> str:
+    """Replace every placeholder of ``text`` that ``names`` knows."""
+    for slot, name in names.items():
+        text = text.replace(slot, name)
+    return text
+
+
+def instantiate(rng: random.Random, family: Family, *, body: int | None = None, description: str | None = None) -> Task:
+    """Fill a family's placeholders at random.
+
+    Args:
+        rng: source of every choice.
+        family: what to fill.
+        body: which implementation; ``None`` draws one.
+        description: unfilled wording; ``None`` draws one of the family's.
+    """
+    name = draw_function_name(rng, family)
+    parameters = draw_parameter_names(rng, family, name)
+    template = family.bodies[rng.randrange(len(family.bodies)) if body is None else body]
+    wording = rng.choice(family.descriptions) if description is None else description
+    taken = {name, *parameters.values()}
+    names = dict(parameters)
+    for slot, pool in LOCALS.items():
+        if slot in parameters:
+            continue
+        free = [local for local in pool if local not in taken and local not in template]
+        names[slot] = free[0] if rng.random() < 0.7 else rng.choice(free)
+    names["$f"] = name
+    return Task(family, name, tuple(parameters.values()), fill(wording, names), fill(template, names))
+
+
+@functools.cache
+def expected_results(family_name: str, body: str, slots: int, examples: str) -> tuple[object, ...]:
+    """Run one body on examples given as source; see :func:`results`."""
+    names = {slot: f"p{index}" for index, slot in enumerate(SLOTS[:slots])}
+    names |= {slot: f"local_{slot[1:]}" for slot in LOCALS if slot not in names}
+    names["$f"] = family_name
+    head = f"def {family_name}({', '.join(f'p{index}' for index in range(slots))}):\n"
+    scope: dict[str, object] = {}
+    exec(head + textwrap.indent(fill(body, names), "    "), scope)  # noqa: S102 - our own source, written in this package
+    function = scope[family_name]
+    if not callable(function):
+        raise TypeError(family_name)
+    arguments: tuple[tuple[object, ...], ...] = eval(examples)  # noqa: S307 - repr of this package's own literals
+    return tuple(function(*copy.deepcopy(argument)) for argument in arguments)
+
+
+def results(family: Family, body: int = 0) -> tuple[object, ...]:
+    """What the chosen body returns on each of the family's examples."""
+    return expected_results(family.name, family.bodies[body], len(family.parameters), repr(family.examples))

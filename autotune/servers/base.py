@@ -1,0 +1,69 @@
+"""What the tuner asks of a server dialect: how to launch it, whether it is ready, what it runs, why it died."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from autotune.errors import ServerError
+from autotune.trial import Configuration, ParameterValue
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """What to start: an argument vector, and the variables to set beside the inherited environment.
+
+    A variable whose value is ``None`` is removed from the inherited environment.
+    """
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str | None]
+
+
+class Phase(Enum):
+    """How far a starting server has come, as seen from outside."""
+
+    REFUSED = "refused"
+    """Nobody listens yet."""
+    UNREADY = "unready"
+    """Answers, but not yet with a generation: 503, a time-out, an error."""
+    READY = "ready"
+    """A generation was made and checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One look at a starting server: its phase and the answer in words (untrusted text)."""
+
+    phase: Phase
+    answer: str
+
+
+class ServerDialect(ABC):
+    """One family of servers. Methods that talk to the server take its base URL and never raise for "not yet"."""
+
+    @abstractmethod
+    def render_launch(self, configuration: Configuration) -> LaunchSpec:
+        """Return what to start for a canonical configuration; pure."""
+
+    @abstractmethod
+    def probe(self, url: str) -> Probe:
+        """Look once whether the server can generate; refused, 503 and time-outs are phases, not errors."""
+
+    @abstractmethod
+    def fetch_effective_flags(self, url: str) -> Mapping[str, ParameterValue]:
+        """Return the flags the server says it is running with.
+
+        Raises:
+            MeasurementError: the server answers something that cannot be read.
+        """
+
+    @abstractmethod
+    def find_mismatches(self, configuration: Configuration, effective: Mapping[str, ParameterValue]) -> tuple[str, ...]:
+        """Return one sentence for each parameter that the server runs with another value than asked; pure."""
+
+    @abstractmethod
+    def classify_failure(self, log_lines: Sequence[str], exit_code: int | None) -> ServerError:
+        """Say why a boot failed, from its log; pure. ``exit_code`` is ``None`` while the process lives."""

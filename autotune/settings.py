@@ -1,0 +1,274 @@
+"""What the user wrote in ``studies/*.toml``: one schema, checked when the file is read, unknown keys refused by name.
+
+TOML has no null, so the word ``"none"`` stands for *switched off* wherever a parameter's value is written.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from autotune.errors import SettingsError
+from autotune.trial import Cell
+
+Value = int | float | str | bool
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Section(BaseModel):
+    """A table of a study file: frozen, and a key it does not know is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ServerSettings(_Section):
+    """The server to tune: how it is started and how long its phases may take."""
+
+    dialect: Literal["sglang"] = Field("sglang", description="Flags, log lines and endpoints that the server speaks.")
+    command: tuple[str, ...] = Field(
+        ("autotune", "serve"),
+        min_length=1,
+        description="Program and fixed arguments; parameters are appended. A first word `autotune` means this installation.",
+    )
+    environment: dict[str, str] = Field({}, description="Variables that every boot gets, beside those of the tuner.")
+    host: str = Field("127.0.0.1", description="Address the server listens on.")
+    port: int = Field(30110, ge=1, le=65535, description="Port the server listens on.")
+    ready_timeout_s: Positive = Field(
+        300.0, description="Longest time from start to the first checked generation, in seconds."
+    )
+    stall_timeout_s: Positive = Field(
+        120.0,
+        description="Longest time without progress (a new log line, another start-up phase) while starting, in seconds.",
+    )
+    stop_timeout_s: Positive = Field(
+        60.0, description="Patience after SIGTERM before a server we started is killed, in seconds."
+    )
+
+
+class DeploymentSettings(_Section):
+    """Where the server runs and who starts it."""
+
+    kind: Literal["local"] = Field("local", description="`local`: a child process of the tuner on this machine.")
+
+
+class SamplerSettings(_Section):
+    """Who proposes the next configuration."""
+
+    name: Literal["gp", "tpe", "nsga2", "qmc", "random"] = Field(
+        "gp", description="An Optuna sampler by its short name."
+    )
+    startup_trials: Count = Field(6, description="Trials drawn at random before the sampler's model is used.")
+
+
+class SamplingSettings(_Section):
+    """How the server chooses tokens; stated in every request so that no server default can creep in."""
+
+    temperature: float = Field(0.0, ge=0, description="0 is greedy.")
+    top_p: float = Field(1.0, gt=0, le=1, description="Nucleus of the distribution; 1 is all of it.")
+    top_k: int = Field(-1, ge=-1, description="Likeliest tokens kept; -1 is all.")
+    seed: int = Field(
+        1, description="Seed of the first request; every prompt and repeat gets its own, the same for all trials."
+    )
+    thinking: bool | None = Field(
+        None, description="Asked for in `chat_template_kwargs`; leave out for models that do not think."
+    )
+
+
+class CellSettings(_Section):
+    """One context length at one concurrency."""
+
+    context: Count = Field(
+        description="Prompt length in tokens, approximately; the exact count comes from the server's usage."
+    )
+    concurrency: Count = Field(description="Requests in flight.")
+    requests: Count | None = Field(None, description="Requests per repeat; default: the concurrency, at least 4.")
+
+    @property
+    def cell(self) -> Cell:
+        """The record of the same name."""
+        return Cell(self.context, self.concurrency)
+
+
+class StageSettings(_Section):
+    """An ordered group of cells; the pruner decides after each stage."""
+
+    name: str = Field(description="Shown in the display and in the reason of a pruned trial.")
+    cells: tuple[CellSettings, ...] = Field(min_length=1, description="Measured in this order.")
+
+
+class BenchmarkSettings(_Section):
+    """What is sent to the server in each trial."""
+
+    stages: tuple[StageSettings, ...] = Field(
+        min_length=1, description="Busiest and most telling cell first, long contexts last."
+    )
+    output_tokens: Count = Field(512, description="Token limit of an answer.")
+    repeats: Count = Field(2, description="Times each cell is measured inside one boot, with prompts of their own.")
+    warmup_requests: int | None = Field(
+        None, ge=0, description="Requests sent before a cell is measured; default: its concurrency."
+    )
+    ignore_eos: bool = Field(
+        False, description="Go on past the end of the answer; changes what is measured, so off by default."
+    )
+    sampling: SamplingSettings = Field(SamplingSettings(), description="How tokens are chosen.")
+    connect_timeout_s: Positive = Field(10.0, description="Limit for opening a connection.")
+    first_token_timeout_s: Positive = Field(120.0, description="Limit from request to first token.")
+    gap_timeout_s: Positive = Field(60.0, description="Limit between two chunks.")
+    request_timeout_s: Positive = Field(600.0, description="Limit for a whole request.")
+    min_success_rate: Share = Field(0.95, description="A cell in which fewer requests succeed fails the trial.")
+
+
+class EvaluationSettings(_Section):
+    """The coding evaluation of each trial."""
+
+    enabled: bool = Field(True, description="Off: pass@1 stays unknown and guards nothing.")
+    problems: Count | None = Field(
+        None, description="How many problems, a fixed subset stated by number; default: all."
+    )
+    concurrency: Count = Field(16, description="Answers asked for at once.")
+    max_tokens: Count = Field(512, description="Token limit of an answer.")
+    time_limit_s: Positive = Field(5.0, description="Wall time that one judged program may take.")
+    memory_limit_mb: Count = Field(512, description="Address space that one judged program may take.")
+    sampling: SamplingSettings = Field(SamplingSettings(), description="How tokens are chosen.")
+
+
+class ObjectiveSettings(_Section):
+    """How cells become objectives and which trials are feasible."""
+
+    context_weights: dict[str, Positive] = Field(
+        {}, description="Weight of each context length in a speed objective; default: equal."
+    )
+    max_context_loss: Share = Field(
+        0.03, description="No context may lose more than this share of the baseline's speed."
+    )
+    pass_guard_alpha: Share = Field(
+        0.05, description="One-sided level of the paired test that calls pass@1 worse than the baseline."
+    )
+
+
+class PruningSettings(_Section):
+    """When a trial is stopped early."""
+
+    enabled: bool = Field(True, description="Stop trials that cannot reach the front any more.")
+    margin: Share = Field(
+        0.05, description="The optimistic bound must be dominated by this share before a trial is stopped."
+    )
+
+
+class ExportSettings(_Section):
+    """Which point of the front is recommended."""
+
+    rule: Literal["balanced", "c1", "c32"] = Field(
+        "balanced",
+        description="`balanced`: largest geometric mean of the two speed gains; `c1`, `c32`: the fastest at that concurrency.",
+    )
+    max_loss: Share = Field(
+        0.0,
+        description="The recommended point may lose at most this share of the baseline's speed at either concurrency.",
+    )
+
+
+class StudySettings(_Section):
+    """One study: everything that decides what is measured."""
+
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Name of the study and of its folder under `studies/`."
+    )
+    search_space: str = Field("ddtree", description="A file of `search_spaces/` by name, or a path to one.")
+    seed: int = Field(1, description="Seed of the sampler and of everything random on our side.")
+    storage: str | None = Field(None, description="SQLAlchemy URL; default: SQLite in the study's folder.")
+    server: ServerSettings = Field(ServerSettings(), description="The server to tune.")
+    deployment: DeploymentSettings = Field(DeploymentSettings(), description="Where it runs.")
+    baseline: dict[str, Value] = Field(description="The configuration that serves before and after the study.")
+    try_: tuple[dict[str, Value], ...] = Field(
+        (), alias="try", description="Configurations to run first, in this order."
+    )
+    sampler: SamplerSettings = Field(SamplerSettings(), description="Who proposes configurations.")
+    benchmark: BenchmarkSettings = Field(description="What is sent.")
+    evaluation: EvaluationSettings = Field(EvaluationSettings(), description="The coding evaluation.")
+    objectives: ObjectiveSettings = Field(ObjectiveSettings(), description="What is maximised and what is refused.")
+    pruning: PruningSettings = Field(PruningSettings(), description="When a trial is stopped early.")
+    export: ExportSettings = Field(ExportSettings(), description="Which point is recommended.")
+
+    @model_validator(mode="after")
+    def _weights_name_contexts(self) -> StudySettings:
+        contexts = {str(cell.context) for stage in self.benchmark.stages for cell in stage.cells}
+        unknown = sorted(set(self.objectives.context_weights) - contexts)
+        if unknown:
+            msg = f"objectives.context_weights names contexts that no cell measures: {', '.join(unknown)}"
+            raise ValueError(msg)
+        return self
+
+
+def parse_settings(text: str, where: str) -> StudySettings:
+    """Turn the text of a study file into settings.
+
+    Args:
+        text: TOML.
+        where: the file's name, for messages.
+
+    Raises:
+        SettingsError: the text is not TOML, a key is unknown (the nearest known key is named) or a value is wrong.
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(
+            f"not valid TOML: {error}", where=where, hint="see docs/settings.md for a working file"
+        ) from error
+    try:
+        return StudySettings.model_validate(data)
+    except ValidationError as error:
+        raise SettingsError(
+            "; ".join(_explain(item) for item in error.errors()), where=where, hint="see docs/settings.md"
+        ) from error
+
+
+def load_settings(path: Path) -> StudySettings:
+    """Read and check one study file.
+
+    Raises:
+        SettingsError: the file cannot be read, or as :func:`parse_settings`.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"cannot be read: {error}", where=str(path), hint="name an existing study file") from error
+    return parse_settings(text, str(path))
+
+
+def _explain(item: Any) -> str:
+    """Say one validation error in words, with the nearest known key for an unknown one."""
+    path = ".".join(str(part) for part in item["loc"])
+    if item["type"] != "extra_forbidden":
+        return f"{path}: {item['msg']}" if path else str(item["msg"])
+    known = _known_keys(item["loc"][:-1])
+    near = difflib.get_close_matches(str(item["loc"][-1]), known, n=1, cutoff=0.5)
+    return f"unknown key {path!r}" + (f", did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}")
+
+
+def _known_keys(location: tuple[int | str, ...]) -> list[str]:
+    """Keys that the table at ``location`` accepts; empty when the location is not a table of the schema."""
+    model: Any = StudySettings
+    for part in location:
+        if isinstance(part, int):
+            continue
+        fields = {field.alias or name: field for name, field in model.model_fields.items()}
+        if part not in fields:
+            return []
+        annotation: Any = fields[part].annotation
+        inner = [
+            a
+            for a in (annotation, *getattr(annotation, "__args__", ()))
+            if isinstance(a, type) and issubclass(a, BaseModel)
+        ]
+        if not inner:
+            return []
+        model = inner[0]
+    return sorted(field.alias or name for name, field in model.model_fields.items())
