@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import random
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -142,11 +143,12 @@ def draw_function_name(rng: random.Random, family: Family) -> str:
     return name
 
 
-def draw_parameter_names(rng: random.Random, family: Family, function_name: str) -> dict[str, str]:
-    """Draw a different name for every parameter slot."""
+def draw_parameter_names(rng: random.Random, family: Family, function_name: str, body: str) -> dict[str, str]:
+    """Draw a different name for every parameter slot, none of them a word of the body."""
     names: dict[str, str] = {}
+    taken = {function_name, *re.findall(r"\w+", body)}
     for slot, kind in zip(SLOTS, family.parameters, strict=False):
-        pool = [name for name in PARAMETER_NAMES[kind] if name not in names.values() and name != function_name]
+        pool = [name for name in PARAMETER_NAMES[kind] if name not in taken and name not in names.values()]
         name = rng.choice(pool)
         if rng.random() < 0.08:
             name = rng.choice(PARAMETER_PREFIXES) + name
@@ -171,8 +173,8 @@ def instantiate(rng: random.Random, family: Family, *, body: int | None = None, 
         description: unfilled wording; ``None`` draws one of the family's.
     """
     name = draw_function_name(rng, family)
-    parameters = draw_parameter_names(rng, family, name)
     template = family.bodies[rng.randrange(len(family.bodies)) if body is None else body]
+    parameters = draw_parameter_names(rng, family, name, template)
     wording = rng.choice(family.descriptions) if description is None else description
     taken = {name, *parameters.values()}
     names = dict(parameters)

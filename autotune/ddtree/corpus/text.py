@@ -287,13 +287,6 @@ FAMILIES: tuple[Family, ...] = (
         [("aabcb",), ("aa",)],
     ),
     family(
-        "remove_vowels strip_vowels",
-        "S",
-        ["returns $a without its vowels", "removes all vowels from $a"],
-        ["return ''.join($c for $c in $a if $c.lower() not in 'aeiou')"],
-        [("Hello World",)],
-    ),
-    family(
         "acronym initials",
         "S",
         ["returns the acronym of $a", "builds an acronym from the first letters of the words in $a"],
