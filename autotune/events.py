@@ -6,7 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from autotune.trial import Cell, CellMeasurement, Configuration, TrialKind, TrialRecord
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from autotune.trial import Cell, CellMeasurement, Configuration, TrialKind, TrialRecord
 
 
 class Activity(Enum):
