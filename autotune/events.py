@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
