@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -101,7 +102,8 @@ class Layer(nn.Module):
         """Add the attention output ``[B, heads, T, head_width]`` and the feed-forward to the residual ``x``."""
         x = x + self.out(attended.transpose(1, 2).reshape(x.shape))
         gate, up = self.gate_up(rms_norm(x, self.mlp_norm)).chunk(2, -1)
-        return x + self.down(F.silu(gate) * up)
+        down: Tensor = self.down(F.silu(gate) * up)
+        return x + down
 
 
 def initialise(module: nn.Module, layers: int) -> None:
@@ -138,13 +140,18 @@ class Target(nn.Module):
         """
         x = self.embedding(ids)
         features = []
-        for index, layer in enumerate(self.layers):
+        for index, layer in enumerate(self.stack):
             q, k, v = layer.project(x)
             attended = F.scaled_dot_product_attention(rotate(q, *rotary), rotate(k, *rotary), v, is_causal=True)
             x = layer.finish(x, attended)
             if index in self.config.tapped_layers:
                 features.append(x)
         return rms_norm(x, self.norm), torch.cat(features, -1)
+
+    @property
+    def stack(self) -> list[Layer]:
+        """The layers, first to last."""
+        return cast("list[Layer]", list(self.layers))
 
     def head(self, hidden: Tensor) -> Tensor:
         """Logits ``[..., vocabulary]`` of normalised hidden states."""
@@ -163,6 +170,11 @@ class Drafter(nn.Module):
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.drafter_layers))
         self.norm = nn.Parameter(torch.ones(config.width))
         initialise(self, config.drafter_layers)
+
+    @property
+    def stack(self) -> list[Layer]:
+        """The layers, first to last."""
+        return cast("list[Layer]", list(self.layers))
 
     def fuse(self, features: Tensor) -> Tensor:
         """Turn tapped features ``[B, T, taps * width]`` into what keys and values are made of ``[B, T, width]``."""
@@ -205,7 +217,7 @@ class Drafter(nn.Module):
         block_id = torch.arange(count * block, device=x.device) // block
         together = (block_id[:, None] == block_id[None]).expand(batch, -1, -1)
         mask = torch.cat([visible, together], -1)[:, None]
-        for layer in self.layers:
+        for layer in self.stack:
             q, k, v = layer.project(x)
             context_k, context_v = layer.project_context(fused)
             keys = torch.cat([rotate(context_k, *past), rotate(k, *own)], 2)
