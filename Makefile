@@ -1,0 +1,56 @@
+# Two commands: `make optimize` sets everything up and tunes the embedded server, `make test` sets up and passes the tests.
+
+PYTHON ?= python3
+VENV ?= .venv
+TRIALS ?= 20
+BIN := $(VENV)/bin
+
+.PHONY: optimize test lint types pytest docs lock clean
+
+optimize: $(VENV)/.installed
+	$(BIN)/autotune optimize --trials $(TRIALS)
+
+test: lint types pytest
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/codespell autotune docs search_spaces studies tests README.md CHANGELOG.md CONTRIBUTING.md Makefile
+
+types: $(VENV)/.installed-test
+	$(BIN)/mypy
+
+pytest: $(VENV)/.installed-test
+	@test -x /lib/systemd/systemd || { echo "missing: systemd, the judge of exported unit files (Debian: apt-get install systemd)"; exit 1; }
+	$(BIN)/python -m pytest -q
+
+# The generated pages: commands and settings.
+docs: $(VENV)/.installed
+	$(BIN)/python -m autotune.cli.reference docs
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { echo "missing: Python 3.11 to 3.13 (set PYTHON=...)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { echo "missing: python3-venv (Debian: apt-get install python3-venv)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml requirements.lock
+	$(BIN)/pip install --quiet -c requirements.lock hatchling
+	$(BIN)/pip install --quiet -c requirements.lock --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	$(BIN)/pip install --quiet -c requirements.lock --no-build-isolation -e '.[test]'
+	@touch $@
+
+# Take the newest versions that the ranges of pyproject.toml allow; torch stays where it is.
+lock:
+	rm -rf $(VENV)-lock
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/pip install --quiet torch==2.13.0 hatchling
+	$(VENV)-lock/bin/pip install --quiet --no-build-isolation '.[test]'
+	{ head -n 2 requirements.lock; $(VENV)-lock/bin/pip freeze --exclude autotune | sed 's/+cpu//'; } > requirements.lock.new
+	mv requirements.lock.new requirements.lock
+	rm -rf $(VENV)-lock
+
+clean:
+	rm -rf $(VENV) $(VENV)-lock dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
