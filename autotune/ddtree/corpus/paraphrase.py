@@ -75,7 +75,7 @@ UNNAMED: dict[str, tuple[str, ...]] = {
     "M": ("the matrix", "a matrix", "the given matrix", "a grid"),
 }
 NOUN_BEFORE = re.compile(
-    r"\b(list|string|number|integer|text|matrix|dictionary|year|graph|node|words|word|line|name|lists|strings)$"
+    r"\b(list|string|number|integer|text|matrix|dictionary|year|graph|node|matrices|dictionaries|words|word|line|name|lists|strings)$"
 )
 
 
