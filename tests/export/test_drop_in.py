@@ -56,10 +56,10 @@ class Unit:
     def __init__(self, text: str) -> None:
         self.text = text
         self.is_loaded = "-> Unit x.service:" in text
-        block = text.split("-> Unit x.service:")[1].split("-> Unit ")[0] if self.is_loaded else ""
-        self.environment = re.findall(r"^\s*Environment: (.*)$", block, re.M)
-        self.unset = re.findall(r"^\s*UnsetEnvironment: (.*)$", block, re.M)
-        self.commands = [self._split(line) for line in re.findall(r"^\s*Command Line: (.*)$", block, re.M)]
+        block = text.split("-> Unit x.service:")[1].split("-> Unit ", maxsplit=1)[0] if self.is_loaded else ""
+        self.environment = re.findall(r"^\s*Environment: (.*)$", block, re.MULTILINE)
+        self.unset = re.findall(r"^\s*UnsetEnvironment: (.*)$", block, re.MULTILINE)
+        self.commands = [self._split(line) for line in re.findall(r"^\s*Command Line: (.*)$", block, re.MULTILINE)]
 
     @staticmethod
     def _split(line: str) -> list[str]:

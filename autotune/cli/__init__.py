@@ -1,0 +1,115 @@
+"""Which commands exist: the `autotune` group; each command's module is imported only when that command is used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from autotune import __version__
+from autotune.cli import render
+from autotune.errors import AutotuneError
+
+EXIT_CODES = {
+    0: "done",
+    1: "something unexpected: a bug of this program, or an error that belongs to no branch below",
+    2: "the command line or a file must be changed",
+    3: "the machine, or the way to it, is at fault",
+    4: "the server did not come up or died",
+    5: "the figures cannot be trusted",
+    6: "the coding evaluation cannot be trusted",
+    130: "interrupted by Ctrl-C, after the host was put back",
+}
+"""What each exit code means; 2 to 6 are the branches of ``autotune/errors.py``."""
+
+SUMMARIES = {
+    "status": "Show what a study has found so far; works while it runs.",
+}
+"""One line for each command, in the order of ``--help``; kept here so that ``--help`` imports no command."""
+
+
+class Commands(click.Group):
+    """A group that loads ``autotune.cli.NAME`` when NAME is called, and ends every error with a documented code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the commands in the order of their first use, not of the alphabet."""
+        return list(SUMMARIES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import one command's module and return its command; ``None`` when there is no such command."""
+        if cmd_name not in SUMMARIES:
+            return None
+        command: click.Command = importlib.import_module(f"autotune.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the list of commands from the summaries alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command and exit with its code; in click's other mode (for embedding) errors are passed on."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        debug = "--debug" in (sys.argv[1:] if args is None else args)
+        try:
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.ClickException as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except click.Abort as error:
+            if not isinstance(error.__cause__, KeyboardInterrupt):
+                render.say("stopped")
+                sys.exit(1)
+            render.say("interrupted")
+            sys.exit(130)
+        except AutotuneError as error:
+            if debug:
+                render.say(traceback.format_exc())
+            render.show_error(error)
+            sys.exit(error.exit_code)
+        except Exception as error:  # noqa: BLE001 - the last line of the command line: every error ends in words
+            _end_unexpected(error, debug=debug)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _end_unexpected(error: Exception, *, debug: bool) -> NoReturn:
+    """Say that this program has a bug and how to report it, with the traceback only when asked for."""
+    if debug:
+        render.say(traceback.format_exc())
+    name = type(error).__name__
+    render.say(f"error: unexpected {name}: {error}" if str(error) else f"error: unexpected {name}")
+    render.say("  next: run the same command as `autotune --debug ...` and report the traceback it prints")
+    sys.exit(1)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.version_option(__version__, prog_name="autotune")
+def main(debug: bool) -> None:
+    r"""Find the best speculative-decoding configuration of a live LLM server, and leave the server as it was found.
+
+    \b
+    The embedded DDTree server, no GPU and no set-up:
+        autotune optimize --trials 20
+    A study file of your own; a list to run first; production serves again at 06:30:
+        autotune optimize studies/mine.toml --try budget=16,topk=4 --until 06:30
+    What came out, as a drop-in for systemd:
+        autotune export > 50-autotune.conf
+
+    \b
+    Data goes to ./studies/NAME/; the same command again continues a study.
+    Exit codes: 0 done, 1 unexpected, 2 wrong command or file, 3 machine, 4 server,
+    5 figures, 6 coding evaluation, 130 interrupted.
+    """

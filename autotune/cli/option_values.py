@@ -1,0 +1,98 @@
+"""How words of the command line become durations, clock times and configurations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime, time, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from autotune.settings import Value
+
+Parsed = TypeVar("Parsed")
+
+_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of a duration like ``90s``, ``20m``, ``8h`` or ``1h30m``.
+
+    >>> [parse_duration(text) for text in ("90s", "20m", "1.5h", "1h30m")]
+    [90.0, 1200.0, 5400.0, 5400.0]
+
+    Raises:
+        ValueError: it is not one, or not longer than nothing.
+    """
+    parts = re.findall(r"([0-9]+(?:[.][0-9]+)?)(min|[smh])", text.strip())
+    if not parts or "".join(number + unit for number, unit in parts) != text.strip():
+        raise ValueError(f"{text!r} is not a duration; write for example 90s, 20m, 8h or 1h30m")
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if seconds <= 0:
+        raise ValueError(f"{text!r} is no time at all")
+    return seconds
+
+
+def parse_clock(text: str, now: datetime) -> datetime:
+    """Return the next moment at which a local clock shows ``HH:MM``.
+
+    Args:
+        text: the time of day.
+        now: what the local clock shows now, without a time zone; the result has none either, so that a night in which
+            the clocks change is as long as it is.
+
+    Raises:
+        ValueError: it is not a time of day.
+    """
+    match = re.fullmatch(r"([0-9]{1,2}):([0-9]{2})", text.strip())
+    if match is None or int(match[1]) > 23 or int(match[2]) > 59:
+        raise ValueError(f"{text!r} is not a time of day; write for example 06:30")
+    moment = datetime.combine(now.date(), time(int(match[1]), int(match[2])))
+    return moment if moment > now else moment + timedelta(days=1)
+
+
+def parse_assignments(text: str) -> dict[str, Value]:
+    """Return the values of a list like ``budget=16,topk=4,window=none``; the search space checks them.
+
+    >>> parse_assignments("budget=16, window=none, clip=true")
+    {'budget': 16, 'window': 'none', 'clip': True}
+
+    Raises:
+        ValueError: a part is not ``name=value``, or a name stands twice.
+    """
+    values: dict[str, Value] = {}
+    for part in text.split(","):
+        name, separator, value = (piece.strip() for piece in part.partition("="))
+        if not (name and separator and value):
+            raise ValueError(f"{part.strip()!r} is not name=value; write for example budget=16,topk=4,window=none")
+        if name in values:
+            raise ValueError(f"{name} stands twice in {text!r}")
+        values[name] = _parse_value(value)
+    return values
+
+
+def _parse_value(text: str) -> Value:
+    if text in {"true", "false"}:
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def checked(parse: Callable[[str], Parsed]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Make a parser the callback of an option, of one that may be repeated too; what it refuses is a wrong command."""
+
+    def convert(ctx: click.Context, param: click.Parameter, value: str | tuple[str, ...] | None) -> Any:
+        try:
+            if isinstance(value, tuple):
+                return tuple(parse(word) for word in value)
+            return None if value is None else parse(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from error
+
+    return convert

@@ -1,0 +1,66 @@
+"""How the command line prints: people's text to stderr, data to stdout. The only module that writes to either."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from autotune.errors import AutotuneError, ServerError
+
+
+def clean(text: str) -> str:
+    r"""Make untrusted text safe for a terminal: control characters (escape sequences too) become visible.
+
+    >>> clean("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    return "".join(
+        char if char in "\n\t" or char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def say(text: str) -> None:
+    """Print a sentence for people, on stderr."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def show(text: str) -> None:
+    """Print what was asked for, on stdout."""
+    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+    sys.stdout.flush()
+
+
+def show_json(data: Any) -> None:
+    """Print data and nothing else, on stdout; NaN and infinity are refused, unknown is null."""
+    show(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def show_error(error: AutotuneError) -> None:
+    """Print what happened, where, and what to do next, on stderr."""
+    say(f"error: {clean(error.message)}")
+    if error.where:
+        say(f"  where: {clean(error.where)}")
+    if isinstance(error, ServerError) and error.log_lines:
+        say("  log:")
+        for line in error.log_lines[-8:]:
+            say(f"    {clean(line)}")
+    if error.hint:
+        say(f"  next:  {clean(error.hint)}")
+
+
+def show_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print an aligned table on stdout; columns that hold numbers are aligned to the right."""
+    if not rows:
+        return
+    columns = [[clean(cell) for cell in column] for column in zip(headers, *rows, strict=True)]
+    widths = [max(map(len, column)) for column in columns]
+    right = [all(cell[:1] in "+-0123456789" for cell in column[1:]) for column in columns]
+    for line in zip(*columns, strict=True):
+        cells = [
+            cell.rjust(width) if is_number else cell.ljust(width)
+            for cell, width, is_number in zip(line, widths, right, strict=True)
+        ]
+        show("  ".join(cells).rstrip())

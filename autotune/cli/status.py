@@ -1,0 +1,109 @@
+"""``autotune status``: what a study has found so far, read without touching it, also while it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from autotune.cli import render, study_argument
+from autotune.export.document import study_document
+from autotune.export.findings import Findings, accept_length, find
+from autotune.export.wording import (
+    UNKNOWN,
+    render_configuration,
+    render_count,
+    render_duration,
+    render_figure,
+    render_gain,
+    render_gain_with_interval,
+    render_number,
+    render_share,
+)
+from autotune.study import StudyView
+from autotune.trial import TrialRecord
+
+
+@click.command("status")
+@study_argument.argument
+@study_argument.directory_option
+@click.option("--json", "as_json", is_flag=True, help="Print data instead of text.")
+def command(study: str | None, study_directory: Path | None, as_json: bool) -> None:
+    """Show what a study has found so far; works while it runs.
+
+    STUDY is a name, a study file or a directory; without it, the study that was worked on last.
+    """
+    opened = study_argument.open_view(study, study_directory)
+    findings = find(opened.view)
+    if as_json:
+        render.show_json(study_document(opened.view, findings, str(opened.directory)))
+        return
+    for line in render_summary(opened.view, findings, opened.directory):
+        render.show(line)
+    render.show_table(
+        ("", "trial", "kind", "state", "configuration", "C=1 tok/s", "gain", "C=32 tok/s", "gain", "pass@1", "accept"),
+        [_row(trial, findings) for trial in opened.view.trials],
+    )
+    for trial in opened.view.trials:
+        if trial.reason:
+            render.show(f"trial {trial.number} {trial.state.value}: {render.clean(trial.reason)}")
+
+
+def render_summary(view: StudyView, findings: Findings, directory: Path) -> list[str]:
+    """Say in a few lines where the study stands and what it recommends."""
+    states = ", ".join(f"{count} {state.value}" for state, count in findings.states.items())
+    lines = [
+        f"Study {view.settings.name} in {directory}",
+        f"  trials:      {view.counted} counted; {states or 'none yet'}",
+        f"  time:        {render_duration(findings.time.total_s)} in {render_count(findings.time.boots, 'boot')}",
+    ]
+    choice = findings.choice
+    if choice is None:
+        lines.append("  recommended: nothing yet: the baseline has not been measured")
+    else:
+        number = choice.trial.number
+        speeds = choice.trial.objectives
+        lines += [
+            f"  recommended: trial {number}, {render_configuration(choice.trial.configuration)}",
+            f"  why:         {choice.reason}",
+            (
+                f"  C=1:         {render_figure(speeds.tokens_per_s_c1)} tokens/s, "
+                f"{render_gain_with_interval(findings.gains_c1.get(number))} against the baseline"
+            ),
+            (
+                f"  C=32:        {render_figure(speeds.tokens_per_s_c32)} tokens/s, "
+                f"{render_gain_with_interval(findings.gains_c32.get(number))} against the baseline"
+            ),
+            f"  pass@1:      {render_share(speeds.pass_at_1)}",
+        ]
+    lines.append(f"  noise:       {render_noise(findings)}")
+    return lines
+
+
+def render_noise(findings: Findings) -> str:
+    """Say which gains are beyond the noise between boots."""
+    noise = findings.noise
+    if noise is None:
+        return "unknown until the baseline has been booted twice; intervals are within one boot"
+    return (
+        f"{render_count(noise.boots, 'boot')} of the baseline differ by {100 * noise.spread:.1f} %; "
+        f"the smallest gain that one boot can prove is {100 * noise.smallest_gain:.1f} %"
+    )
+
+
+def _row(trial: TrialRecord, findings: Findings) -> tuple[str, ...]:
+    accept = accept_length(trial, 32) or accept_length(trial, 1)
+    speeds = trial.objectives
+    return (
+        "*" if findings.is_on_front(trial) else "",
+        str(trial.number),
+        trial.kind.value,
+        trial.state.value,
+        render_configuration(trial.configuration),
+        UNKNOWN if speeds.tokens_per_s_c1 is None else render_number(speeds.tokens_per_s_c1.value),
+        render_gain(findings.gains_c1.get(trial.number)),
+        UNKNOWN if speeds.tokens_per_s_c32 is None else render_number(speeds.tokens_per_s_c32.value),
+        render_gain(findings.gains_c32.get(trial.number)),
+        UNKNOWN if speeds.pass_at_1 is None else f"{100 * speeds.pass_at_1.value:.0f} %",
+        UNKNOWN if accept is None else render_number(accept),
+    )

@@ -1,0 +1,102 @@
+"""Which study does the word on the command line mean, and where is its data?"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+import autotune
+from autotune.errors import SettingsError, StudyMismatchError
+from autotune.settings import StudySettings, load_settings
+from autotune.study import StudyView, load_study
+
+STUDIES = Path("studies")
+"""Where studies are looked for and where their data goes, seen from the working directory."""
+
+argument = click.argument("study", required=False, metavar="[STUDY]")
+directory_option = click.option(
+    "--study-directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where this study's data is; default: ./studies/NAME.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedView:
+    """A stored study as it is read, and where it lies."""
+
+    view: StudyView
+    directory: Path
+
+
+def find_settings(study: str | None) -> StudySettings:
+    """Find a study file: a path, a name in ./studies, or the name of a packaged one (default: ``embedded``).
+
+    Raises:
+        SettingsError: there is no such file, or it is wrong.
+    """
+    word = study or "embedded"
+    if Path(word).suffix == ".toml" or "/" in word:
+        return load_settings(Path(word))
+    folders = [STUDIES, *_packaged_folders()]
+    for folder in folders:
+        path = folder / f"{word}.toml"
+        if path.is_file():
+            return load_settings(path)
+    known = sorted({path.stem for folder in folders for path in folder.glob("*.toml")})
+    near = difflib.get_close_matches(word, known, n=1)
+    raise SettingsError(
+        f"there is no study called {word!r}" + (f", did you mean {near[0]!r}?" if near else ""),
+        hint=f"name a study file, or one of: {', '.join(known)}",
+    )
+
+
+def find_directory(settings: StudySettings, study_directory: Path | None) -> Path:
+    """Return where the data of a study goes."""
+    return study_directory or STUDIES / settings.name
+
+
+def open_view(study: str | None, study_directory: Path | None) -> OpenedView:
+    """Read a stored study: by name, by study file, by its directory, or the one worked on last.
+
+    Raises:
+        StudyMismatchError: nothing is stored there.
+        SettingsError: a study file was named and is wrong.
+    """
+    if study is not None and Path(study).suffix == ".toml":
+        settings = load_settings(Path(study))
+        directory = find_directory(settings, study_directory)
+        return OpenedView(load_study(directory, storage=settings.storage, name=settings.name), directory)
+    if study_directory is not None:
+        return OpenedView(load_study(study_directory), study_directory)
+    if study is not None:
+        directory = Path(study) if "/" in study else STUDIES / study
+        return OpenedView(load_study(directory), directory)
+    directory = _latest_directory()
+    return OpenedView(load_study(directory), directory)
+
+
+def _latest_directory() -> Path:
+    """Return the study of ./studies that was written last.
+
+    Raises:
+        StudyMismatchError: there is none.
+    """
+    databases = sorted(STUDIES.glob("*/*.db"), key=lambda path: path.stat().st_mtime)
+    if not databases:
+        raise StudyMismatchError(
+            "no study has been run here",
+            where=str(STUDIES.absolute()),
+            hint="run `autotune optimize --trials 20` first, or name a study with --study-directory",
+        )
+    return databases[-1].parent
+
+
+def _packaged_folders() -> list[Path]:
+    """Where the study files lie that come with this package: inside an installed one, beside a source tree."""
+    package = Path(autotune.__file__).parent
+    return [folder for folder in (package / "studies", package.parent / "studies") if folder.is_dir()]

@@ -1,0 +1,89 @@
+"""What ``--json`` prints of a study: plain data with stable names; unknown is null (pure)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from autotune.export.findings import Findings, accept_length
+
+if TYPE_CHECKING:
+    from autotune.study import StudyView
+    from autotune.trial import Figure, TrialRecord
+
+
+def study_document(view: StudyView, findings: Findings, directory: str) -> dict[str, Any]:
+    """Return everything that ``autotune status --json`` prints."""
+    noise, time, choice = findings.noise, findings.time, findings.choice
+    return {
+        "study": view.settings.name,
+        "directory": directory,
+        "counted": view.counted,
+        "states": {state.value: count for state, count in sorted(findings.states.items(), key=lambda i: i[0].value)},
+        "baseline": None if findings.baseline is None else _objectives(findings.baseline),
+        "recommendation": choice
+        and {
+            "trial": choice.trial.number,
+            "configuration": dict(choice.trial.configuration),
+            "reason": choice.reason,
+            "gain_c1": _figure(findings.gains_c1.get(choice.trial.number)),
+            "gain_c32": _figure(findings.gains_c32.get(choice.trial.number)),
+        },
+        "front": [[trial.number for trial in point.trials] for point in findings.front],
+        "noise": noise and {"boots": noise.boots, "spread": noise.spread, "smallest_gain": noise.smallest_gain},
+        "time": {
+            "boots": time.boots,
+            "total_s": time.total_s,
+            "waiting_s": time.waiting_s,
+            "measuring_s": time.measuring_s,
+            "evaluating_s": time.evaluating_s,
+        },
+        "trials": [_trial(trial, findings) for trial in view.trials],
+    }
+
+
+def _trial(trial: TrialRecord, findings: Findings) -> dict[str, Any]:
+    return {
+        "number": trial.number,
+        "kind": trial.kind.value,
+        "state": trial.state.value,
+        "configuration": dict(trial.configuration),
+        "reason": trial.reason,
+        "objectives": _objectives(trial),
+        "gain_c1": _figure(findings.gains_c1.get(trial.number)),
+        "gain_c32": _figure(findings.gains_c32.get(trial.number)),
+        "accept_length_c1": accept_length(trial, 1),
+        "accept_length_c32": accept_length(trial, 32),
+        "is_on_front": findings.is_on_front(trial),
+        "cells": [
+            {
+                "context": cell.cell.context,
+                "concurrency": cell.cell.concurrency,
+                "decode_tokens_per_s": _figure(cell.decode_tokens_per_s),
+                "total_tokens_per_s": _figure(cell.total_tokens_per_s),
+                "ttft_s": _figure(cell.ttft_s),
+                "tpot_s": _figure(cell.tpot_s),
+                "accept_length": _figure(cell.accept_length),
+                "requests": cell.requests,
+                "succeeded": cell.succeeded,
+                "notes": list(cell.notes),
+            }
+            for cell in trial.cells
+        ],
+        "started_at": trial.started_at,
+        "ended_at": trial.ended_at,
+        "duration_s": trial.duration_s,
+    }
+
+
+def _objectives(trial: TrialRecord) -> dict[str, Any]:
+    return {
+        "tokens_per_s_c1": _figure(trial.objectives.tokens_per_s_c1),
+        "tokens_per_s_c32": _figure(trial.objectives.tokens_per_s_c32),
+        "pass_at_1": _figure(trial.objectives.pass_at_1),
+    }
+
+
+def _figure(figure: Figure | None) -> dict[str, float | int | None] | None:
+    if figure is None:
+        return None
+    return {"value": figure.value, "count": figure.count, "low": figure.low, "high": figure.high}

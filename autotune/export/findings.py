@@ -1,0 +1,181 @@
+"""What a study has found so far: gains over the baseline, the front, the recommendation, noise and time spent (pure)."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scipy.special import stdtrit
+
+from autotune.pareto import Choice, FrontPoint, choose, front
+from autotune.trial import Figure, TrialKind, TrialRecord, TrialState
+
+if TYPE_CHECKING:
+    from autotune.study import StudyView
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """How far boots of the same configuration lie apart.
+
+    Attributes:
+        boots: complete boots of the baseline that this rests on, at least two.
+        spread: standard deviation of the log speed between boots, the larger of the two concurrencies.
+        smallest_gain: the smallest relative gain of one boot that is beyond this noise at 95 %.
+    """
+
+    boots: int
+    spread: float
+    smallest_gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSpent:
+    """Where the time went, in seconds, over all trials of the study; waiting is for servers to get ready."""
+
+    boots: int
+    total_s: float
+    waiting_s: float
+    measuring_s: float
+    evaluating_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Everything that status, report, dashboard and export say about a study.
+
+    Attributes:
+        baseline: all its boots pooled; ``None`` until one is complete.
+        front: the Pareto front, fastest at C=1 first.
+        choice: the recommended trial and why; ``None`` without a baseline.
+        gains_c1: trial number -> speed relative to the baseline at C=1 (1.1 is 10 % faster), where it can be compared.
+        gains_c32: the same at C=32.
+        states: how many trials ended, or are, in each state.
+        noise: ``None`` until the baseline was booted twice.
+        time: where the time went.
+    """
+
+    baseline: TrialRecord | None
+    front: tuple[FrontPoint, ...]
+    choice: Choice | None
+    gains_c1: Mapping[int, Figure]
+    gains_c32: Mapping[int, Figure]
+    states: Mapping[TrialState, int]
+    noise: Noise | None
+    time: TimeSpent
+
+    def is_on_front(self, trial: TrialRecord) -> bool:
+        """True when no other trial beats this one."""
+        return any(trial.number == member.number for point in self.front for member in point.trials)
+
+
+def find(view: StudyView) -> Findings:
+    """Draw every conclusion from a stored study."""
+    baseline = view.baseline
+    weights = view.settings.objectives.context_weights
+    gains: dict[int, dict[int, Figure]] = {1: {}, 32: {}}
+    if baseline is not None:
+        for concurrency, found in gains.items():
+            for trial in view.trials:
+                gain = compare(trial, baseline, concurrency, weights)
+                if gain is not None:
+                    found[trial.number] = gain
+    return Findings(
+        baseline=baseline,
+        front=front(view.trials),
+        choice=None if baseline is None else choose(view.trials, baseline, view.settings.export),
+        gains_c1=gains[1],
+        gains_c32=gains[32],
+        states=Counter(trial.state for trial in view.trials),
+        noise=estimate_noise(view.trials),
+        time=sum_time(view.trials),
+    )
+
+
+def compare(trial: TrialRecord, baseline: TrialRecord, concurrency: int, weights: Mapping[str, float]) -> Figure | None:
+    """Compare decode speeds prompt by prompt, because every trial gets the same prompts.
+
+    Args:
+        trial: any trial with finished cells.
+        baseline: what to compare with.
+        concurrency: which cells to use.
+        weights: context length -> weight; missing ones weigh 1.
+
+    Returns:
+        The ratio to the baseline over the contexts that both measured, with the 95 % interval over prompts (within these
+        boots: the noise between boots comes on top); ``None`` when they share no prompt.
+    """
+    theirs = {cell.cell: cell.per_prompt_log_speed for cell in baseline.cells}
+    total = mean = variance = 0.0
+    count = 0
+    freedom = math.inf
+    for cell in trial.cells:
+        if cell.cell.concurrency != concurrency:
+            continue
+        other = theirs.get(cell.cell, {})
+        differences = [speed - other[prompt] for prompt, speed in cell.per_prompt_log_speed.items() if prompt in other]
+        if not differences:
+            continue
+        weight = weights.get(str(cell.cell.context), 1.0)
+        total += weight
+        mean += weight * statistics.fmean(differences)
+        count += len(differences)
+        freedom = min(freedom, len(differences) - 1)
+        if len(differences) > 1:
+            variance += weight**2 * statistics.variance(differences) / len(differences)
+    if total == 0:
+        return None
+    ratio = math.exp(mean / total)
+    if freedom < 1:
+        return Figure(ratio, count)
+    half = float(stdtrit(freedom, 0.975)) * math.sqrt(variance) / total
+    return Figure(ratio, count, ratio * math.exp(-half), ratio * math.exp(half))
+
+
+def estimate_noise(trials: Sequence[TrialRecord]) -> Noise | None:
+    """Estimate the noise between boots from repeated boots of the baseline; ``None`` with fewer than two."""
+    boots = [
+        trial.objectives
+        for trial in trials
+        if trial.kind is TrialKind.BASELINE and trial.state is TrialState.COMPLETE and trial.boot is not None
+    ]
+    speeds = [
+        [math.log(figure.value) for figure in figures if figure is not None and figure.value > 0]
+        for figures in (
+            [boot.tokens_per_s_c1 for boot in boots],
+            [boot.tokens_per_s_c32 for boot in boots],
+        )
+    ]
+    known = [values for values in speeds if len(values) > 1]
+    if not known:
+        return None
+    count = min(len(values) for values in known)
+    spread = max(statistics.stdev(values) for values in known)
+    beyond = float(stdtrit(count - 1, 0.95)) * spread * math.sqrt(1 + 1 / count)
+    return Noise(count, spread, math.expm1(beyond))
+
+
+def sum_time(trials: Sequence[TrialRecord]) -> TimeSpent:
+    """Add up where the time went; what is unknown (open trials) is left out."""
+    booted = [trial.boot for trial in trials if trial.boot is not None]
+    return TimeSpent(
+        boots=sum(not boot.reused for boot in booted),
+        total_s=sum(trial.duration_s or 0.0 for trial in trials),
+        waiting_s=sum(boot.ready_after_s or 0.0 for boot in booted),
+        measuring_s=sum(cell.duration_s for trial in trials for cell in trial.cells),
+        evaluating_s=sum(trial.evaluation.duration_s for trial in trials if trial.evaluation is not None),
+    )
+
+
+def accept_length(trial: TrialRecord, concurrency: int) -> float | None:
+    """Mean accept length over the cells at one concurrency; ``None`` where speculation is off or nothing was read."""
+    known = [
+        cell.accept_length.value
+        for cell in trial.cells
+        if cell.cell.concurrency == concurrency and cell.accept_length is not None
+    ]
+    return statistics.fmean(known) if known else None
