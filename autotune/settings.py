@@ -37,6 +37,10 @@ class ServerSettings(_Section):
         description="Program and fixed arguments; parameters are appended. A first word `autotune` means this installation.",
     )
     environment: dict[str, str] = Field({}, description="Variables that every boot gets, beside those of the tuner.")
+    proofs: tuple[str, ...] = Field(
+        (),
+        description="Properties this server is known to have (`proven_by` in the search space): lets configurations that are the same on it be measured once.",
+    )
     host: str = Field("127.0.0.1", description="Address the server listens on.")
     port: int = Field(30110, ge=1, le=65535, description="Port the server listens on.")
     ready_timeout_s: Positive = Field(
@@ -195,6 +199,19 @@ class StudySettings(_Section):
     objectives: ObjectiveSettings = Field(ObjectiveSettings(), description="What is maximised and what is refused.")
     pruning: PruningSettings = Field(PruningSettings(), description="When a trial is stopped early.")
     export: ExportSettings = Field(ExportSettings(), description="Which point is recommended.")
+
+    @model_validator(mode="after")
+    def _both_objectives_are_measured(self) -> StudySettings:
+        measured = {cell.concurrency for stage in self.benchmark.stages for cell in stage.cells}
+        for concurrency in (1, 32):
+            if concurrency not in measured:
+                msg = f"benchmark.stages has no cell at concurrency {concurrency}, which an objective needs"
+                raise ValueError(msg)
+        cells = [cell.cell for stage in self.benchmark.stages for cell in stage.cells]
+        if len(set(cells)) != len(cells):
+            msg = "benchmark.stages measures a cell twice: name each context and concurrency once"
+            raise ValueError(msg)
+        return self
 
     @model_validator(mode="after")
     def _weights_name_contexts(self) -> StudySettings:
