@@ -5,8 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING, Self
 
-from autotune.servers.base import LaunchSpec
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+    from autotune.servers.base import LaunchSpec
 
 
 class Occupant(Enum):
@@ -31,30 +37,58 @@ class Observation:
         pid: the process that listens, or the one that is still loading; ``None`` when there is none.
         command: its argument vector; empty when unknown.
         launch: what it was started with, where that is known; lets a wanted configuration be used as it runs.
+        is_listening: False while the server is still loading.
+        differences: why a foreign process is not the baseline, one sentence each.
     """
 
     occupant: Occupant
     pid: int | None = None
     command: tuple[str, ...] = ()
     launch: LaunchSpec | None = None
+    is_listening: bool = False
+    differences: tuple[str, ...] = ()
 
 
 class Deployment(ABC):
     """One host with one server on it, driven strictly sequentially by one tuner.
 
-    Use as a context manager: leaving it restores the host, whatever happened inside.
+    Use as a context manager: entering takes the host for this tuner and ends what a dead tuner left running, leaving
+    restores the host, whatever happened inside.
     """
 
     url: str
     """Base URL of the server, for example ``http://127.0.0.1:30110``."""
 
     @abstractmethod
+    def __enter__(self) -> Self:
+        """Take the host.
+
+        Raises:
+            HostBusyError: another tuner has it.
+            HostError: what an earlier tuner left behind cannot be read or ended.
+        """
+
+    @abstractmethod
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Restore the host if that was not done yet, and give it back.
+
+        Raises:
+            RestoreError: as :meth:`restore`.
+        """
+
+    @abstractmethod
     def observe(self) -> Observation:
         """Look at the host without changing anything."""
 
     @abstractmethod
-    def start(self, launch: LaunchSpec) -> int:
+    def start(self, launch: LaunchSpec, log_path: Path) -> int:
         """Start the server and return its process id at once; readiness is somebody else's question.
+
+        Args:
+            launch: what to start.
+            log_path: file of this boot that receives the server's output.
 
         Raises:
             PortTakenError: a foreign process has the port.
@@ -72,15 +106,29 @@ class Deployment(ABC):
 
     @abstractmethod
     def poll(self) -> int | None:
-        """Return the exit code of the server we started, or ``None`` while it lives."""
+        """Return the exit code of the server in use, or ``None`` while it lives.
+
+        The code is -1 when it cannot be known, because the server was not started by this object.
+        """
 
     @abstractmethod
     def read_log(self) -> tuple[str, ...]:
-        """Return all log lines of this boot so far, oldest first; undecodable bytes are replaced."""
+        """Return all log lines of this boot so far, oldest first; undecodable bytes are replaced.
+
+        Empty for a server that was found running: its earlier lines belong to no boot of ours.
+        """
 
     @abstractmethod
-    def restore(self) -> None:
+    def read_environment(self) -> Mapping[str, str]:
+        """Return the variables that the server in use was started with; empty when there is none."""
+
+    @abstractmethod
+    def restore(self, check: Callable[[], None] | None = None) -> None:
         """Put the host back as it was found; does nothing when it already is.
+
+        Args:
+            check: called when a server was started again, and raises when it does not serve; until it has returned,
+                the host counts as not restored and a later call tries again.
 
         Raises:
             RestoreError: something is left to do by hand; the message says what.
