@@ -1,0 +1,134 @@
+"""What does one chunk of a streamed chat completion say: text, reasoning, finish reason, token counts, an error?
+
+Chunks are untrusted: whatever is not what it should be is left out, and nothing here raises.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import orjson
+
+DONE = b"[DONE]"
+"""Data of the event that ends a stream."""
+
+_LONGEST_ERROR = 300
+
+
+class Usage(NamedTuple):
+    """Token counts of one request, as the server reports them; ``None`` is not reported."""
+
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class ChatChunk(NamedTuple):
+    """One chunk.
+
+    Attributes:
+        content: answer text; empty when the chunk holds none.
+        reasoning: text of the reasoning channel.
+        tool_text: text of tool calls (names and arguments).
+        finish_reason: why the answer ended; ``None`` while it goes on.
+        usage: token counts so far (continuous) or in the end.
+        error: what went wrong, in words; the chunk then holds nothing else. Untrusted text.
+    """
+
+    content: str = ""
+    reasoning: str = ""
+    tool_text: str = ""
+    finish_reason: str | None = None
+    usage: Usage | None = None
+    error: str | None = None
+
+    @property
+    def is_token(self) -> bool:
+        """True when the model generated something in this chunk, in whatever channel."""
+        return bool(self.content or self.reasoning or self.tool_text)
+
+
+def parse_chunk(data: bytes) -> ChatChunk:
+    """Read the data of one event that is not :data:`DONE`.
+
+    Invalid UTF-8 is replaced, missing or empty ``choices`` are fine, only the first choice counts. What is not a JSON
+    object becomes a chunk with ``error``.
+    """
+    try:
+        value: Any = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        try:
+            value = orjson.loads(data.decode("utf-8", "replace"))
+        except orjson.JSONDecodeError as error:
+            return ChatChunk(error=f"chunk is not JSON: {error}"[:_LONGEST_ERROR])
+    if not isinstance(value, dict):
+        return ChatChunk(error=f"chunk is not a JSON object but {type(value).__name__}")
+    if value.get("error"):
+        return ChatChunk(error=render_error(value["error"]))
+    usage = parse_usage(value["usage"]) if value.get("usage") else None
+    choices = value.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        if value.get("object") == "error" and "message" in value:
+            return ChatChunk(error=render_error(value))
+        return ChatChunk(usage=usage)
+    choice = choices[0]
+    finish_reason = choice.get("finish_reason")
+    if finish_reason is not None and not isinstance(finish_reason, str):
+        finish_reason = str(finish_reason)[:_LONGEST_ERROR]
+    delta = choice.get("delta")
+    if not isinstance(delta, dict):
+        return ChatChunk(finish_reason=finish_reason, usage=usage)
+    content = delta.get("content")
+    reasoning = delta.get("reasoning_content") or delta.get("reasoning")
+    return ChatChunk(
+        content if isinstance(content, str) else "",
+        reasoning if isinstance(reasoning, str) else "",
+        _tool_text(delta["tool_calls"]) if delta.get("tool_calls") else "",
+        finish_reason,
+        usage,
+    )
+
+
+def parse_usage(value: Any) -> Usage | None:
+    """Read a usage object; ``None`` when it is no object or counts neither prompt nor answer."""
+    if not isinstance(value, dict):
+        return None
+    usage = Usage(
+        _count(value.get("prompt_tokens")),
+        _count(value.get("completion_tokens")),
+        _count(_inner(value, "prompt_tokens_details", "cached_tokens")),
+        _count(_inner(value, "completion_tokens_details", "reasoning_tokens") or value.get("reasoning_tokens")),
+    )
+    return None if usage.prompt_tokens is None and usage.completion_tokens is None else usage
+
+
+def render_error(value: Any) -> str:
+    """Put a server's error object into one short line."""
+    if isinstance(value, dict):
+        value = value.get("message") or value
+    return " ".join(str(value).split())[:_LONGEST_ERROR] or "error without a message"
+
+
+def _count(value: Any) -> int | None:
+    """A number of tokens, or ``None`` for everything else (a boolean is no number)."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _inner(value: dict[str, Any], outer: str, key: str) -> Any:
+    details = value.get(outer)
+    return details.get(key) if isinstance(details, dict) else None
+
+
+def _tool_text(calls: Any) -> str:
+    if not isinstance(calls, list):
+        return ""
+    functions = [call.get("function") for call in calls if isinstance(call, dict)]
+    texts = [
+        text
+        for function in functions
+        if isinstance(function, dict)
+        for text in (function.get("name"), function.get("arguments"))
+        if isinstance(text, str)
+    ]
+    return "".join(texts)

@@ -1,0 +1,272 @@
+"""How do the bytes of an HTTP/1.1 answer reach us, and when, at little cost per read?
+
+An httpx transport for plain ``http://``: httpx builds requests and holds responses, this module opens the sockets and
+reads them. Reads are stamped in the callback of the event loop and parsed by httptools; nobody is woken for a read
+that nobody waits for. Everything it raises is an httpx exception.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import cast
+
+import httptools
+import httpx
+
+_TERMINATORS = ("transfer-encoding", "content-length")
+
+
+class Arrivals(httpx.AsyncByteStream):
+    """The body of one response as pieces with their arrival times.
+
+    ``on_data`` is called in the event loop for each piece, and the pieces are not kept; without it they wait for
+    iteration, as httpx expects.
+
+    Attributes:
+        received: bytes of body so far.
+        last_at_s: arrival of the last piece; ``None`` before the first.
+    """
+
+    def __init__(self, connection: _Connection, release: Callable[[_Connection], None]) -> None:
+        self._connection = connection
+        self._release: Callable[[_Connection], None] | None = release
+        self._pieces: list[tuple[bytes, float]] = []
+        self._on_data: Callable[[bytes, float], None] | None = None
+        self._wake: asyncio.Future[None] | None = None
+        self._over = False
+        self._error: httpx.TransportError | None = None
+        self.received = 0
+        self.last_at_s: float | None = None
+
+    def add(self, data: bytes, at_s: float) -> None:
+        """Take one piece (called by the connection)."""
+        self.received += len(data)
+        self.last_at_s = at_s
+        if self._on_data is not None:
+            self._on_data(data, at_s)
+            return
+        self._pieces.append((data, at_s))
+        self._notify()
+
+    def end(self, error: httpx.TransportError | None = None) -> None:
+        """Take the end of the body (called by the connection)."""
+        if not self._over:
+            self._over, self._error = True, error
+            self._notify()
+
+    async def drain(self, on_data: Callable[[bytes, float], None]) -> None:
+        """Hand every piece to ``on_data`` as it arrives and return when the body has ended.
+
+        Raises:
+            httpx.TransportError: the connection broke before the body ended.
+        """
+        self._on_data = on_data
+        pieces, self._pieces = self._pieces, []
+        for data, at_s in pieces:
+            on_data(data, at_s)
+        while not self._over:
+            await self._sleep()
+        if self._error is not None:
+            raise self._error
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield the pieces, as httpx does for every body."""
+        while True:
+            pieces, self._pieces = self._pieces, []
+            for data, _at_s in pieces:
+                yield data
+            if self._pieces:
+                continue
+            if self._over:
+                break
+            await self._sleep()
+        if self._error is not None:
+            raise self._error
+
+    async def aclose(self) -> None:
+        """Give the connection back when the body was read to its end, close it otherwise."""
+        if self._release is not None:
+            release, self._release = self._release, None
+            release(self._connection)
+
+    def _notify(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def _sleep(self) -> None:
+        self._wake = asyncio.get_running_loop().create_future()
+        try:
+            await self._wake
+        finally:
+            self._wake = None
+
+
+class _Connection(asyncio.Protocol):
+    """One socket: writes one request at a time and feeds its answer to :class:`Arrivals`."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._at_s = 0.0
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._head: asyncio.Future[None] | None = None
+        self._body: Arrivals | None = None
+        self._complete = False
+        self._until_close = False
+        self._delimited = False
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.is_reusable = False
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._at_s = self._clock()
+        if self._head is None:  # the server talks out of turn
+            self.close()
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(httpx.RemoteProtocolError(f"answer is not HTTP/1.1: {error}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_reusable = False
+        if self._complete:
+            return
+        if exc is None and self._until_close and self._body is not None:
+            self._complete = True
+            self._body.end()
+            return
+        what = f"connection lost: {exc}" if exc else "server closed the connection before the answer ended"
+        self._fail(httpx.ReadError(what) if exc else httpx.RemoteProtocolError(what))
+
+    # httptools callbacks
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name, value))
+        if name.lower().decode("latin-1") in _TERMINATORS:
+            self._delimited = True
+
+    def on_headers_complete(self) -> None:
+        if self._parser.get_status_code() < 200:  # noqa: PLR2004 - 100 Continue and its like precede the answer
+            self.headers = []
+            return
+        self._until_close = not self._delimited
+        if self._head is not None and not self._head.done():
+            self._head.set_result(None)
+
+    def on_body(self, body: bytes) -> None:
+        if self._body is not None:
+            self._body.add(body, self._at_s)
+
+    def on_message_complete(self) -> None:
+        if self._parser.get_status_code() < 200:  # noqa: PLR2004
+            return
+        self._complete = True
+        self.is_reusable = self._parser.should_keep_alive() and not self._until_close
+        if self._body is not None:
+            self._body.end()
+
+    # for the transport
+
+    async def send(
+        self, head: bytes, content: bytes, release: Callable[[_Connection], None]
+    ) -> tuple[int, list[tuple[bytes, bytes]], Arrivals]:
+        """Write a request and return status, headers and body of its answer as soon as the headers are there."""
+        if self._transport is None or self._transport.is_closing():
+            raise httpx.WriteError("the connection is closed")
+        self._parser = httptools.HttpResponseParser(self)
+        self.headers = []
+        self._complete = self._until_close = self._delimited = self.is_reusable = False
+        self._body = Arrivals(self, release)
+        self._head = asyncio.get_running_loop().create_future()
+        self._transport.write(head + content)
+        await self._head
+        return self._parser.get_status_code(), self.headers, self._body
+
+    def close(self) -> None:
+        self.is_reusable = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _fail(self, error: httpx.TransportError) -> None:
+        self._complete = True
+        if self._head is not None and not self._head.done():
+            self._head.set_exception(error)
+        if self._body is not None:
+            self._body.end(error)
+        self.close()
+
+
+class WireTransport(httpx.AsyncBaseTransport):
+    """Opens plain HTTP/1.1 connections, keeps idle ones, and gives each response an :class:`Arrivals` body.
+
+    Only the ``connect`` part of httpx's time limits acts here: later limits need to know tokens from bytes and belong
+    to the client.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._idle: dict[tuple[str, int], list[_Connection]] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request.
+
+        Raises:
+            httpx.TransportError: not connected, not HTTP, or lost.
+        """
+        if request.url.scheme != "http":
+            raise httpx.UnsupportedProtocol(f"only http:// is spoken here, not {request.url.scheme}://")
+        key = (request.url.host, request.url.port or 80)
+        content = await request.aread()
+        lines = [f"{request.method} {request.url.raw_path.decode('ascii')} HTTP/1.1".encode("ascii")]
+        lines += [name + b": " + value for name, value in request.headers.raw]
+        head = b"\r\n".join([*lines, b"", b""])
+        connection = self._take_idle(key) or await self._connect(key, request)
+
+        def release(connection: _Connection) -> None:
+            if connection.is_reusable:
+                self._idle.setdefault(key, []).append(connection)
+            else:
+                connection.close()
+
+        try:
+            status, headers, body = await connection.send(head, content, release)
+        except BaseException:
+            connection.close()
+            raise
+        return httpx.Response(status, headers=headers, stream=body, request=request, extensions={"arrivals": body})
+
+    async def aclose(self) -> None:
+        """Close the idle connections."""
+        for connections in self._idle.values():
+            for connection in connections:
+                connection.close()
+        self._idle = {}
+        await asyncio.sleep(0)
+
+    def _take_idle(self, key: tuple[str, int]) -> _Connection | None:
+        idle = self._idle.get(key, [])
+        while idle:
+            connection = idle.pop()
+            if connection.is_reusable:
+                return connection
+        return None
+
+    async def _connect(self, key: tuple[str, int], request: httpx.Request) -> _Connection:
+        limit_s = request.extensions.get("timeout", {}).get("connect")
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(limit_s):
+                _transport, connection = await loop.create_connection(lambda: _Connection(self._clock), *key)
+        except TimeoutError as error:
+            raise httpx.ConnectTimeout(f"no connection within {limit_s} s", request=request) from error
+        except OSError as error:
+            raise httpx.ConnectError(str(error) or type(error).__name__, request=request) from error
+        return connection
+
+
