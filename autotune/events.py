@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from autotune.trial import Cell, CellMeasurement, Configuration, TrialKind, TrialRecord
+from autotune.trial import Cell, CellMeasurement, Configuration, TrialKind, TrialRecord
 
 
 class Activity(Enum):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from autotune.servers.base import LaunchSpec
+from autotune.servers.base import LaunchSpec
 
 _INTERPRETER = re.compile(r"(python|pypy)[\d.]*t?")
 _NEGATIVE_NUMBER = re.compile(r"-\.?\d.*")

@@ -9,16 +9,13 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from autotune.deployment import guard
 from autotune.deployment.process import find_tree, identify, list_processes, read_environment
 from autotune.errors import HostError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from autotune.servers.base import LaunchSpec
+from autotune.servers.base import LaunchSpec
 
 MARKER: Final = "AUTOTUNE_BOOT"
 """The variable that every process of our server carries, so that it can be found when even its guard was killed."""

@@ -6,9 +6,11 @@ import os
 import shlex
 import time
 import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 from autotune.deployment.base import Deployment, Observation, Occupant
 from autotune.deployment.command_line import find_differences
@@ -35,12 +37,7 @@ from autotune.deployment.process import (
     read_parent,
 )
 from autotune.errors import HostError, PortTakenError, RestoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from types import TracebackType
-
-    from autotune.servers.base import LaunchSpec
+from autotune.servers.base import LaunchSpec
 
 _LOOK_AGAIN_S = 0.05
 _PORT_PATIENCE_S = 20.0

@@ -53,16 +53,29 @@ class ServerDialect(ABC):
         """Look once whether the server can generate; refused, 503 and time-outs are phases, not errors."""
 
     @abstractmethod
-    def fetch_effective_flags(self, url: str) -> Mapping[str, ParameterValue]:
+    def fetch_effective_flags(self, url: str, environment: Mapping[str, str]) -> Mapping[str, ParameterValue]:
         """Return the flags the server says it is running with.
 
+        Args:
+            url: its base URL.
+            environment: the variables its process was started with, for what it reports nowhere.
+
         Raises:
+            HostError: a variable is set that would falsify every figure.
             MeasurementError: the server answers something that cannot be read.
         """
 
     @abstractmethod
     def find_mismatches(self, configuration: Configuration, effective: Mapping[str, ParameterValue]) -> tuple[str, ...]:
         """Return one sentence for each parameter that the server runs with another value than asked; pure."""
+
+    @abstractmethod
+    def find_fatal_line(self, log_lines: Sequence[str]) -> str | None:
+        """Return the first line after which a starting server cannot become ready any more, if there is one; pure."""
+
+    @abstractmethod
+    def find_suspicion(self, configuration: Configuration, accept_length: float | None) -> str | None:
+        """Return a sentence when an accept length shows that something is broken; pure."""
 
     @abstractmethod
     def classify_failure(self, log_lines: Sequence[str], exit_code: int | None) -> ServerError:

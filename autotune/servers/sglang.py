@@ -1,0 +1,174 @@
+"""The SGLang dialect: launch command, checked generation, effective flags, and what a log says about a failed start."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autotune.errors import HostError, MeasurementError, ServerError, SettingsError
+from autotune.search_space import SearchSpace
+from autotune.servers import sglang_log
+from autotune.servers.base import LaunchSpec, Phase, Probe, ServerDialect
+from autotune.servers.json_client import Unanswered, fetch_json
+from autotune.settings import ServerSettings
+from autotune.trial import Configuration, ParameterValue
+
+_SIMULATION_VARIABLE = "SGLANG_SIMULATE_ACC_LEN"
+_PROBE_PROMPT = "def add(a, b):\n    return"
+_PROBE_TOKENS = 8
+_PROBE_TIMEOUT_S = 30.0
+_INFO_TIMEOUT_S = 30.0
+_BROKEN_ACCEPT_LENGTH = 1.2
+_SECRET_WORDS = ("api_key", "password", "secret", "credential", "auth_token", "access_token")
+
+
+class SglangDialect(ServerDialect):
+    """SGLang, and servers that speak its HTTP surface, flags and log lines.
+
+    Args:
+        space: how parameters reach the server and what it reports of them.
+        server: command, environment and address of the study.
+
+    Raises:
+        SettingsError: the study asks for simulated acceptance.
+    """
+
+    def __init__(self, space: SearchSpace, server: ServerSettings) -> None:
+        if _is_set(server.environment):
+            raise SettingsError(
+                f"{_SIMULATION_VARIABLE} makes the server invent its accept lengths",
+                where="server.environment",
+                hint="remove it: nothing measured with it would be true",
+            )
+        self._space = space
+        self._server = server
+
+    def render_launch(self, configuration: Configuration) -> LaunchSpec:
+        """Return what to start for a canonical configuration."""
+        first, *rest = self._server.command
+        program = (sys.executable, "-m", "autotune") if first == "autotune" else (first,)
+        rendering = self._space.render_flags(configuration)
+        command = (*program, *rest, *rendering.arguments)
+        for flag, value in (("--host", self._server.host), ("--port", str(self._server.port))):
+            if not any(word == flag or word.startswith(f"{flag}=") for word in command):
+                command = (*command, flag, value)
+        return LaunchSpec(command, {**self._server.environment, **rendering.environment, _SIMULATION_VARIABLE: None})
+
+    def probe(self, url: str) -> Probe:
+        """Ask for a few tokens and check that text came; the health endpoints are not asked."""
+        sampling = {"temperature": 0.0, "max_new_tokens": _PROBE_TOKENS, "ignore_eos": True}
+        try:
+            status, body = fetch_json(
+                f"{url}/generate",
+                body={"text": _PROBE_PROMPT, "sampling_params": sampling},
+                timeout_s=_PROBE_TIMEOUT_S,
+            )
+        except Unanswered as error:
+            return Probe(Phase.REFUSED if error.is_refused else Phase.UNREADY, str(error))
+        if status != 200:
+            return Probe(Phase.UNREADY, f"status {status}")
+        text = body.get("text") if isinstance(body, dict) else None
+        if not isinstance(text, str) or not text.strip():
+            return Probe(Phase.UNREADY, "a generation without text")
+        return Probe(Phase.READY, f"generated {text[:60]!r}")
+
+    def fetch_effective_flags(self, url: str, environment: Mapping[str, str]) -> Mapping[str, ParameterValue]:
+        """Return the scalar values of ``/server_info`` and, beside them, the parameters that only variables carry."""
+        if _is_set(environment):
+            raise HostError(
+                f"the server runs with {_SIMULATION_VARIABLE}, so it invents its accept lengths",
+                where=url,
+                hint="start it without this variable",
+            )
+        reported = self._fetch_info(url)
+        for parameter in self._space.parameters.values():
+            name, variable = parameter.reported_as, parameter.environment
+            if name is not None and variable is not None and name not in reported:
+                reported[name] = _parse_value(environment.get(variable))
+        return reported
+
+    def find_mismatches(self, configuration: Configuration, effective: Mapping[str, ParameterValue]) -> tuple[str, ...]:
+        """Compare what the server reports with what was asked; a value that it keeps to itself is a mismatch."""
+        return tuple(
+            f"{name} is {_say(effective.get(name))}, asked for {_say(wanted)}"
+            for name, wanted in self._space.reported(configuration).items()
+            if not _is_same(effective.get(name), wanted)
+        )
+
+    def find_fatal_line(self, log_lines: Sequence[str]) -> str | None:
+        """Return the first line after which a starting server cannot become ready any more."""
+        return sglang_log.find_fatal_line(log_lines)
+
+    def find_suspicion(self, configuration: Configuration, accept_length: float | None) -> str | None:
+        """Say so when speculation is on and hardly anything is accepted."""
+        is_speculating = self._space.reported(configuration).get("speculative_algorithm") is not None
+        if not is_speculating or accept_length is None or accept_length >= _BROKEN_ACCEPT_LENGTH:
+            return None
+        return (
+            f"the accept length is {accept_length:.2f}: the drafter seems broken, "
+            "because a working one has more than one token accepted in a few steps"
+        )
+
+    def classify_failure(self, log_lines: Sequence[str], exit_code: int | None) -> ServerError:
+        """Say why a boot failed, from its log."""
+        return sglang_log.classify_failure(log_lines, exit_code)
+
+    def _fetch_info(self, url: str) -> dict[str, ParameterValue]:
+        """Read ``/server_info``, under its old name where it has no new one."""
+        for path in ("/server_info", "/get_server_info"):
+            try:
+                status, body = fetch_json(f"{url}{path}", timeout_s=_INFO_TIMEOUT_S)
+            except Unanswered as error:
+                raise MeasurementError(f"the effective flags cannot be read: {error}", where=f"{url}{path}") from error
+            if status == 404:
+                continue
+            if status != 200 or not isinstance(body, dict):
+                raise MeasurementError(
+                    f"the effective flags cannot be read: status {status}",
+                    where=f"{url}{path}",
+                    hint="ask it yourself with curl: it should answer a JSON object",
+                )
+            return _flatten(body)
+        raise MeasurementError(
+            "the server has no /server_info", where=url, hint="without it nothing proves which flags are measured"
+        )
+
+
+def _flatten(body: dict[str, Any]) -> dict[str, ParameterValue]:
+    """Keep the scalar values, those of a nested ``server_args`` too, and drop what may be a secret."""
+    nested = body.get("server_args")
+    merged = {**body, **(nested if isinstance(nested, dict) else {})}
+    return {
+        name: value
+        for name, value in merged.items()
+        if (value is None or isinstance(value, (bool, int, float, str)))
+        and not any(word in name.lower() for word in _SECRET_WORDS)
+    }
+
+
+def _is_set(environment: Mapping[str, str]) -> bool:
+    """True when acceptance is simulated; zero and negative values switch it off."""
+    value = _parse_value(environment.get(_SIMULATION_VARIABLE) or None)
+    return value is not None and not (isinstance(value, (int, float)) and value <= 0)
+
+
+def _is_same(reported: ParameterValue, wanted: ParameterValue) -> bool:
+    """Compare values; true and 1 are not the same, 1 and 1.0 are."""
+    return isinstance(reported, bool) == isinstance(wanted, bool) and reported == wanted
+
+
+def _parse_value(text: str | None) -> ParameterValue:
+    """Read the text of a variable as the number it is, if it is one."""
+    if text is None:
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _say(value: ParameterValue) -> str:
+    return "none" if value is None else repr(value)
