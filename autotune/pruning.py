@@ -1,12 +1,26 @@
-"""Can this trial still reach the front? Pure; Optuna's own pruning refuses studies with several objectives."""
+"""Can this trial still reach the front? Pure; Optuna's own pruning refuses studies with several objectives.
+
+The speeds of a trial hang together, so a finished cell bounds an unmeasured one by the best ratio of the two that any
+complete trial has shown. Towards lower concurrency its accept length bounds it too: a drafter that guesses badly in one
+cell guesses badly in all, and tokens/s per accepted token is steps per second, which at low concurrency hardly depends on
+the tree (the weights are read once either way). Each is an optimistic bound, the lowest holds.
+A constraint counts as met until it is measured.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from autotune.interval import geometric_mean
+from autotune.objectives import CONCURRENCIES, expected_cells, weight
+from autotune.pareto import front
 from autotune.settings import StudySettings
-from autotune.trial import TrialRecord
+from autotune.trial import Cell, CellMeasurement, Figure, TrialKind, TrialRecord, TrialState
+
+MIN_HISTORY: Final = 3
+"""Complete trials that must have shown a ratio before it bounds anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +36,84 @@ class Decision:
 
     prune: bool
     reason: str
-    bound_c1: float | None
-    bound_c32: float | None
+    bound_c1: float | None = None
+    bound_c32: float | None = None
 
 
 def decide(trial: TrialRecord, history: Sequence[TrialRecord], settings: StudySettings) -> Decision:
-    """Judge an open trial after a stage from its finished cells and those of all other trials."""
-    raise NotImplementedError
+    """Judge an open trial after a stage from its finished cells and those of all other trials.
+
+    Only trials of the sampler are ever stopped: the baseline and what the user listed are measured to the end.
+
+    Args:
+        trial: the open trial.
+        history: all trials of the study; the trial itself may be among them.
+        settings: the study.
+    """
+    if not settings.pruning.enabled:
+        return Decision(False, "pruning is switched off")
+    if trial.kind is not TrialKind.SEARCH:
+        return Decision(False, f"a {trial.kind.value} trial is always measured to the end")
+    complete = [other for other in history if other.state is TrialState.COMPLETE and other.number != trial.number]
+    if len(complete) < MIN_HISTORY:
+        return Decision(False, f"{len(complete)} complete trials are too few to judge by, {MIN_HISTORY} are needed")
+    bounds = [_bound_objective(trial, complete, concurrency, settings) for concurrency in CONCURRENCIES]
+    c1, c32 = bounds
+    if c1 is None or c32 is None:
+        return Decision(False, "the finished cells do not bound both speeds yet", c1, c32)
+    reachable = f"can reach at most {c1:.0f} tokens/s at C=1 and {c32:.0f} at C=32"
+    needed = 1 + settings.pruning.margin
+    for point in front(complete):
+        if point.values[0] >= c1 * needed and point.values[1] >= c32 * needed:
+            return Decision(
+                True,
+                f"{reachable}; trial {point.trials[0].number} has {point.values[0]:.0f} and {point.values[1]:.0f}, "
+                f"at least {settings.pruning.margin:.0%} more at both",
+                c1,
+                c32,
+            )
+    return Decision(False, f"{reachable}, which no trial beats by {settings.pruning.margin:.0%} at both", c1, c32)
+
+
+def _bound_objective(
+    trial: TrialRecord, complete: Sequence[TrialRecord], concurrency: int, settings: StudySettings
+) -> float | None:
+    """Return the highest value that a speed objective can still reach; ``None`` when a cell has no bound."""
+    measured = {item.cell: item for item in trial.cells}
+    figures, weights = [], []
+    for cell in expected_cells(settings):
+        if cell.concurrency != concurrency:
+            continue
+        if cell in measured:
+            bound: float | None = measured[cell].decode_tokens_per_s.value
+        else:
+            bound = _bound_cell(cell, measured, complete)
+        if bound is None:
+            return None
+        figures.append(Figure(bound, 1))
+        weights.append(weight(cell, settings))
+    return geometric_mean(figures, weights).value
+
+
+def _bound_cell(
+    target: Cell, measured: Mapping[Cell, CellMeasurement], complete: Sequence[TrialRecord]
+) -> float | None:
+    """Return the lowest of the optimistic bounds of an unmeasured cell; ``None`` when there is too little history."""
+    bounds = []
+    for cell, measurement in measured.items():
+        for index, signal in _signals(measurement, target):
+            ratios = []
+            for other in complete:
+                theirs = {item.cell: item for item in other.cells}
+                if cell in theirs and target in theirs and (seen := dict(_signals(theirs[cell], target)).get(index)):
+                    ratios.append(theirs[target].decode_tokens_per_s.value / seen)
+            if len(ratios) >= MIN_HISTORY:
+                bounds.append(signal * max(ratios))
+    return min(bounds, default=None)
+
+
+def _signals(measurement: CellMeasurement, target: Cell) -> Iterator[tuple[str, float]]:
+    """Yield what a finished cell tells about another: its speed and, towards lower concurrency, its accept length."""
+    yield "speed", measurement.decode_tokens_per_s.value
+    if measurement.accept_length is not None and target.concurrency < measurement.cell.concurrency:
+        yield "accept length", measurement.accept_length.value

@@ -1,0 +1,103 @@
+"""What do all boots of the baseline say together? One record that trials are compared with. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from autotune.interval import geometric_mean, mean_log
+from autotune.objectives import score
+from autotune.settings import StudySettings
+from autotune.trial import (
+    CellMeasurement,
+    EvaluationMeasurement,
+    Figure,
+    ProblemResult,
+    TrialKind,
+    TrialRecord,
+    TrialState,
+    Verdict,
+)
+
+
+def pool_baseline(trials: Sequence[TrialRecord], settings: StudySettings) -> TrialRecord | None:
+    """Return one record that stands for every complete boot of the baseline.
+
+    Cells are pooled by the geometric mean over boots, per-prompt speeds by their mean; a coding problem counts as passed
+    when it passed in more than half of the boots. Everything else is the first boot's.
+
+    Returns:
+        ``None`` until one boot of the baseline is complete; the trial itself while there is only one.
+    """
+    boots = [trial for trial in trials if trial.kind is TrialKind.BASELINE and trial.state is TrialState.COMPLETE]
+    if len(boots) < 2:
+        return boots[0] if boots else None
+    cells = []
+    for first in boots[0].cells:
+        same = [cell for boot in boots for cell in boot.cells if cell.cell == first.cell]
+        cells.append(_pool_cell(same))
+    evaluations = [boot.evaluation for boot in boots if boot.evaluation is not None]
+    evaluation = _pool_evaluation(evaluations) if evaluations else None
+    objectives = score(cells, evaluation, settings)
+    return replace(boots[0], cells=tuple(cells), evaluation=evaluation, objectives=objectives)
+
+
+def _pool_cell(cells: Sequence[CellMeasurement]) -> CellMeasurement:
+    """Pool one cell over boots."""
+    if len(cells) == 1:
+        return cells[0]
+    prompts = [cell.per_prompt_log_speed for cell in cells]
+    common = {
+        prompt: math.fsum(speeds[prompt] for speeds in prompts) / len(prompts)
+        for prompt in prompts[0]
+        if all(prompt in speeds for speeds in prompts)
+    }
+    return replace(
+        cells[0],
+        requests=sum(cell.requests for cell in cells),
+        succeeded=sum(cell.succeeded for cell in cells),
+        output_tokens=sum(cell.output_tokens for cell in cells),
+        prompt_tokens=sum(cell.prompt_tokens for cell in cells),
+        cached_tokens=None,
+        decode_tokens_per_s=_pool_figure([cell.decode_tokens_per_s for cell in cells]),
+        total_tokens_per_s=_pool_figure([cell.total_tokens_per_s for cell in cells]),
+        per_prompt_log_speed=common,
+        duration_s=math.fsum(cell.duration_s for cell in cells),
+        notes=(f"pooled over {len(cells)} boots",),
+    )
+
+
+def _pool_figure(figures: Sequence[Figure]) -> Figure:
+    """Pool one speed over boots: three boots or more show the noise between boots, which is then the interval."""
+    pooled = geometric_mean(figures, [1.0] * len(figures))
+    if len(figures) < 3:
+        return pooled
+    spread = mean_log([math.log(figure.value) for figure in figures])
+    if spread.low is None or spread.high is None:
+        return pooled
+    low, high = math.exp(spread.low), math.exp(spread.high)
+    if pooled.low is not None and pooled.high is not None:
+        low, high = min(low, pooled.low), max(high, pooled.high)
+    return Figure(pooled.value, pooled.count, low, high)
+
+
+def _pool_evaluation(evaluations: Sequence[EvaluationMeasurement]) -> EvaluationMeasurement:
+    """Pool verdicts by majority; a tie is the first boot's verdict."""
+    if len(evaluations) == 1:
+        return evaluations[0]
+    passed = Counter(item.problem for each in evaluations for item in each.results if item.verdict is Verdict.PASSED)
+    results = []
+    for item in evaluations[0].results:
+        share = passed[item.problem] / len(evaluations)
+        if share > 0.5:
+            results.append(ProblemResult(item.problem, Verdict.PASSED, f"passed in {passed[item.problem]} boots"))
+        elif share < 0.5 and item.verdict is Verdict.PASSED:
+            results.append(ProblemResult(item.problem, Verdict.WRONG, "failed in most boots"))
+        else:
+            results.append(item)
+    share = sum(item.verdict is Verdict.PASSED for item in results) / len(results) if results else 0.0
+    raw = evaluations[0].pass_at_1
+    pass_at_1 = raw if share == raw.value else Figure(share, len(results))
+    return replace(evaluations[0], results=tuple(results), pass_at_1=pass_at_1)
