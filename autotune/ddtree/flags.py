@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from autotune.ddtree.model_sizes import ModelSizes
+
 FlagValue = int | float | str | bool | None
 """What a flag may be set to; ``None`` is "not given"."""
 
@@ -112,7 +114,7 @@ class ServerFlags:
     device: str
     dtype: str
     random_seed: int
-    context_length: int | None
+    context_length: int
     max_running_requests: int
     mem_fraction_static: float
     page_size: int
@@ -134,15 +136,30 @@ class ServerFlags:
     notes: tuple[str, ...] = ()
 
 
+def choose_paths(given: Mapping[str, FlagValue], default_model_path: str) -> tuple[str, str | None]:
+    """Return the directories of the target and of the drafter; no drafter while decoding plainly.
+
+    Args:
+        given: as in :func:`resolve_flags`.
+        default_model_path: directory of the packaged weights.
+    """
+    values = _Given(given)
+    model_path = values.text("model_path") or default_model_path
+    if values.text("speculative_algorithm") is None:
+        return model_path, None
+    return model_path, values.text("speculative_draft_model_path") or model_path
+
+
 def resolve_flags(
-    given: Mapping[str, FlagValue], environment: Mapping[str, str], default_model_path: str
+    given: Mapping[str, FlagValue], environment: Mapping[str, str], paths: tuple[str, str | None], sizes: ModelSizes
 ) -> ServerFlags:
     """Fill in defaults and check every rule.
 
     Args:
         given: values by :attr:`Flag.key`; missing or ``None`` means not given, ``False`` a switch not set.
         environment: the process environment.
-        default_model_path: directory of the packaged weights.
+        paths: see :func:`choose_paths`.
+        sizes: of the models there.
 
     Raises:
         ValueError: the flags or variables are refused; the message states the rule.
@@ -150,8 +167,8 @@ def resolve_flags(
     notes: list[str] = []
     _refuse_variables(environment)
     values = _Given(given)
-    model_path = values.text("model_path") or default_model_path
-    speculation = _resolve_speculation(values, environment, model_path, notes)
+    model_path, draft_model_path = paths
+    speculation = _resolve_speculation(values, environment, sizes, notes)
     seed = values.integer("random_seed", minimum=0)
     fraction = values.number("mem_fraction_static")
     if fraction is not None and not 0.0 < fraction < 1.0:
@@ -168,13 +185,16 @@ def resolve_flags(
         device=values.text("device") or "cpu",
         dtype="float32" if dtype == "auto" else dtype,
         random_seed=random.SystemRandom().randrange(2**30) if seed is None else seed,
-        context_length=values.integer("context_length", minimum=2),
+        context_length=_or(
+            values.integer("context_length", minimum=2, maximum=sizes.max_positions),
+            min(DEFAULT_CONTEXT_LENGTH, sizes.max_positions),
+        ),
         max_running_requests=_or(values.integer("max_running_requests", minimum=1), DEFAULT_MAX_RUNNING_REQUESTS),
         mem_fraction_static=0.9 if fraction is None else fraction,
         page_size=_or(values.integer("page_size", minimum=1), 1),
         attention_backend=values.text("attention_backend") or (FULL_TREE_BACKEND if full_tree else PLAIN_BACKEND),
         speculative_algorithm="DDTREE" if speculation.budget is not None else None,
-        speculative_draft_model_path=speculation.draft_model_path,
+        speculative_draft_model_path=draft_model_path,
         speculative_ddtree_budget=speculation.budget,
         speculative_num_draft_tokens=speculation.block,
         speculative_draft_window_size=speculation.window,
@@ -199,11 +219,10 @@ class _Speculation:
     block: int | None = None
     window: int | None = None
     topk: int | None = None
-    draft_model_path: str | None = None
 
 
 def _resolve_speculation(
-    values: _Given, environment: Mapping[str, str], model_path: str, notes: list[str]
+    values: _Given, environment: Mapping[str, str], sizes: ModelSizes, notes: list[str]
 ) -> _Speculation:
     """Apply the rules of ``--speculative-algorithm DDTREE``, or note which flags do nothing without it."""
     budget = values.integer("speculative_ddtree_budget")
@@ -219,7 +238,10 @@ def _resolve_speculation(
         "--speculative-dflash-block-size",
         values.integer("speculative_dflash_block_size", minimum=1),
     )
-    block = DEFAULT_BLOCK if block is None else block
+    if block is None:
+        block = DEFAULT_BLOCK if sizes.max_block is None else sizes.max_block
+    elif sizes.max_block is not None and block > sizes.max_block:
+        notes.append(f"The drafter was trained for blocks up to {sizes.max_block}: expect less of block {block}.")
     if block < 2:
         raise ValueError(f"--speculative-num-draft-tokens must be at least 2 with DDTREE, got {block}.")
     if budget is not None and budget < 1:
@@ -246,8 +268,7 @@ def _resolve_speculation(
         )
     if values.is_given("speculative_use_rejection_sampling"):
         raise ValueError("DDTREE does not support --speculative-use-rejection-sampling.")
-    draft_model_path = values.text("speculative_draft_model_path") or model_path
-    return _Speculation(budget, block, window, _parse_topk(environment), draft_model_path)
+    return _Speculation(budget, block, window, _parse_topk(environment))
 
 
 def _parse_topk(environment: Mapping[str, str]) -> int:
@@ -318,7 +339,7 @@ class _Given:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"{_spell(key)} must be a whole number, got {value!r}.")
+            raise ValueError(f"{_spell(key)} must be a whole number, got {value!r}.")  # noqa: TRY004 - as SGLang ends
         if minimum is not None and value < minimum:
             raise ValueError(f"{_spell(key)} must be at least {minimum}, got {value}.")
         if maximum is not None and value > maximum:

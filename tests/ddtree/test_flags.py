@@ -5,15 +5,22 @@ import sys
 
 import pytest
 
-from autotune.ddtree.flags import FLAGS, FlagValue, ServerFlags, resolve_flags
+from autotune.ddtree.flags import FLAGS, FlagValue, ServerFlags, choose_paths, resolve_flags
+from autotune.ddtree.model_sizes import ModelSizes
+
+SIZES = ModelSizes(max_positions=4096, max_block=16)
 
 
-def resolve(environment: dict[str, str] | None = None, /, **given: FlagValue) -> ServerFlags:
-    return resolve_flags(given, environment or {}, "/weights")
+def resolve(
+    environment: dict[str, str] | None = None, /, *, sizes: ModelSizes = SIZES, **given: FlagValue
+) -> ServerFlags:
+    return resolve_flags(given, environment or {}, choose_paths(given, "/weights"), sizes)
 
 
-def ddtree(environment: dict[str, str] | None = None, /, **given: FlagValue) -> ServerFlags:
-    return resolve(environment, speculative_algorithm="DDTREE", **given)
+def ddtree(
+    environment: dict[str, str] | None = None, /, *, sizes: ModelSizes = SIZES, **given: FlagValue
+) -> ServerFlags:
+    return resolve(environment, sizes=sizes, speculative_algorithm="DDTREE", **given)
 
 
 def test_without_flags_the_server_decodes_plainly_with_the_packaged_weights() -> None:
@@ -43,6 +50,19 @@ def test_a_budget_alone_is_enough_for_ddtree() -> None:
 @pytest.mark.parametrize(("block", "budget"), [(None, 15), (8, 7), (2, 1)])
 def test_the_budget_defaults_to_the_block_minus_one(block: int | None, budget: int) -> None:
     assert ddtree(speculative_num_draft_tokens=block).speculative_ddtree_budget == budget
+
+
+def test_the_block_defaults_to_the_drafters_and_a_larger_one_is_noted() -> None:
+    small = ModelSizes(max_positions=512, max_block=8)
+
+    assert ddtree(sizes=small).speculative_num_draft_tokens == 8
+    assert ddtree(sizes=small).notes == ()
+    assert "up to 8" in ddtree(sizes=small, speculative_num_draft_tokens=12).notes[0]
+
+
+def test_the_context_is_at_most_the_models() -> None:
+    assert resolve().context_length == 2048
+    assert resolve(sizes=ModelSizes(max_positions=512, max_block=None)).context_length == 512
 
 
 def test_topk_comes_from_its_environment_variable() -> None:
@@ -84,6 +104,7 @@ def test_both_spellings_of_block_and_window_are_accepted() -> None:
         ({"mem_fraction_static": 1.0}, "--mem-fraction-static"),
         ({"mem_fraction_static": 0.0}, "--mem-fraction-static"),
         ({"context_length": 1}, "--context-length"),
+        ({"context_length": 4097}, "--context-length must be at most 4096"),
         ({"port": 65536}, "--port must be at most 65535"),
         ({"decode_log_interval": 0}, "--decode-log-interval"),
         ({"cpu_threads": 0}, "--cpu-threads"),
