@@ -1,0 +1,65 @@
+"""Which accept length belongs to a cell, when several sources say different things? Pure.
+
+Accept length is tokens emitted per verify step, bonus token included, so below 1 it is impossible: zero means that
+nobody measured. Sources in order of trust: counters of this cell, the server's average since the flush before this
+cell, the log lines written during it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autotune.trial import Figure
+
+_AGREEMENT = 0.1
+"""Sources that differ by more than this share are reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one source says.
+
+    Attributes:
+        source: its name in notes.
+        value: accept length; ``None`` when the source says nothing.
+        count: verify steps it rests on; 0 when unknown.
+    """
+
+    source: str
+    value: float | None
+    count: int = 0
+
+
+def choose_accept_length(readings: Sequence[Reading], *, speculative: bool) -> tuple[Figure | None, tuple[str, ...]]:
+    """Choose among readings and say what is odd about them.
+
+    Args:
+        readings: most trusted first.
+        speculative: whether the configuration speculates; without it no accept length exists, whatever gauges say.
+
+    Returns:
+        The figure without an interval (sources give sums, no samples), and sentences for the user.
+    """
+    stated = [(reading, reading.value) for reading in readings if reading.value is not None]
+    possible = [(reading, value) for reading, value in stated if math.isfinite(value) and value >= 1]
+    if not speculative:
+        above = [(reading, value) for reading, value in possible if value > 1 + _AGREEMENT]
+        return None, tuple(
+            f"{reading.source} says accept length {value:.2f} although speculation is off" for reading, value in above
+        )
+    notes = [
+        f"{reading.source} says accept length {value:.2f}, which is impossible; ignored"
+        for reading, value in stated
+        if (reading, value) not in possible
+    ]
+    if not possible:
+        return None, (*notes, "speculation is on but no source gives an accept length")
+    chosen, value = possible[0]
+    notes += [
+        f"accept length is {value:.2f} by {chosen.source} but {other:.2f} by {reading.source}"
+        for reading, other in possible[1:]
+        if abs(other - value) > _AGREEMENT * value
+    ]
+    return Figure(value, chosen.count), tuple(notes)

@@ -1,0 +1,268 @@
+"""One chat request, streamed: what is sent, which limits apply, and what is recorded.
+
+httpx builds the request and holds the response; the bytes come through :mod:`autotune.benchmark.wire`. While an answer
+streams, only its first token is looked for: the pieces are kept and parsed when it has ended, so that the load
+generator takes as little as possible of the machine it shares with the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import orjson
+
+from autotune.benchmark.chat_chunk import render_error
+from autotune.benchmark.chat_stream import ChatStream
+from autotune.benchmark.request_record import Outcome, RequestRecord
+from autotune.benchmark.wire import Arrivals, WireTransport
+from autotune.settings import SamplingSettings
+
+_BYTES_PER_TOKEN = 8192
+_BYTES_BESIDE_TOKENS = 1 << 20
+_LONGEST_ERROR_BODY = 1 << 16
+_LINGER_S = 1.0
+"""How long the end of the body may follow the end mark before the connection is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """The four time limits of a request, in seconds, and the size of its answer.
+
+    Attributes:
+        connect_s: opening a connection.
+        first_token_s: from sending to the first generated text.
+        gap_s: between two reads after that.
+        request_s: the whole request.
+    """
+
+    connect_s: float
+    first_token_s: float
+    gap_s: float
+    request_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One request, ready to be sent.
+
+    Attributes:
+        prompt_id: names the prompt in records.
+        repeat: which repeat it belongs to.
+        seed: its sampling seed.
+        max_tokens: its token limit.
+        body: JSON.
+    """
+
+    prompt_id: str
+    repeat: int
+    seed: int
+    max_tokens: int
+    body: bytes
+
+
+def render_request(
+    *,
+    prompt_id: str,
+    repeat: int,
+    model: str,
+    messages: tuple[tuple[str, str], ...],
+    sampling: SamplingSettings,
+    seed: int,
+    max_tokens: int,
+    ignore_eos: bool,
+) -> ChatRequest:
+    """Make a request that leaves nothing to the server's defaults; ``messages`` are pairs of role and text."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [{"role": role, "content": text} for role, text in messages],
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "seed": seed,
+        "max_tokens": max_tokens,
+        "ignore_eos": ignore_eos,
+        "stream": True,
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+    }
+    if sampling.thinking is not None:
+        body["chat_template_kwargs"] = {"thinking": sampling.thinking}
+    return ChatRequest(prompt_id, repeat, seed, max_tokens, orjson.dumps(body))
+
+
+class _Watch:
+    """Applies the limits to one request without a timer per read."""
+
+    def __init__(self, limits: RequestLimits, clock: Callable[[], float], sent_at_s: float) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._sent_at_s = sent_at_s
+        self._timeout = asyncio.timeout(None)
+        self._timer: asyncio.TimerHandle | None = None
+        self.last_at_s = sent_at_s
+        self.has_token = False
+        self.has_ended = False
+        self.stopped: tuple[Outcome, str] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._timeout.__aenter__()
+        self._check()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if self._timer is not None:
+            self._timer.cancel()
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError:
+            return True
+        return False
+
+    def stop(self, outcome: Outcome, reason: str) -> None:
+        """End the request now, for a reason."""
+        if self.stopped is None:
+            self.stopped = (outcome, reason)
+            self._timeout.reschedule(asyncio.get_running_loop().time())
+
+    def _check(self) -> None:
+        """Stop when a limit has passed, else look again when the next one would."""
+        limits, now_s = self._limits, self._clock()
+        deadlines = [(self._sent_at_s + limits.request_s, f"not finished within {limits.request_s:g} s")]
+        if self.has_ended:
+            deadlines.append((self.last_at_s + _LINGER_S, f"body open {_LINGER_S:g} s after the end mark"))
+        elif self.has_token:
+            deadlines.append((self.last_at_s + limits.gap_s, f"nothing received for {limits.gap_s:g} s"))
+        else:
+            deadlines.append((self._sent_at_s + limits.first_token_s, f"no token within {limits.first_token_s:g} s"))
+        deadline_s, reason = min(deadlines)
+        if deadline_s <= now_s:
+            self.stop(Outcome.TIMED_OUT, reason)
+            return
+        patience_s = min(deadline_s - now_s, limits.gap_s, _LINGER_S)
+        self._timer = asyncio.get_running_loop().call_later(patience_s, self._check)
+
+
+class ChatClient:
+    """Sends chat requests to one server; use as an asynchronous context manager.
+
+    Proxies named in the environment are not used: the path of the load is part of the measurement.
+    """
+
+    def __init__(self, url: str, limits: RequestLimits, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._http = httpx.AsyncClient(
+            base_url=url,
+            transport=WireTransport(clock),
+            timeout=httpx.Timeout(None, connect=limits.connect_s),
+            trust_env=False,
+            headers={"accept-encoding": "identity", "user-agent": "autotune"},
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._http.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._http.__aexit__(kind, error, trace)
+
+    async def ask(self, request: ChatRequest) -> RequestRecord:
+        """Send one request and record how it went; whatever the server does is an outcome, never an exception."""
+        message = self._http.build_request(
+            "POST",
+            "/v1/chat/completions",
+            content=request.body,
+            headers={"content-type": "application/json", "accept": "text/event-stream"},
+        )
+        stream = ChatStream()
+        sent_at_s = self._clock()
+        watch = _Watch(self._limits, self._clock, sent_at_s)
+        stopped: tuple[Outcome, str] | None = None
+        try:
+            async with watch:
+                await self._receive(message, request, stream, watch)
+        except httpx.TimeoutException as error:
+            stopped = (Outcome.TIMED_OUT, str(error))
+        except httpx.HTTPError as error:
+            kind = Outcome.TRUNCATED if stream.first_token_at_s is not None else Outcome.FAILED
+            stopped = (kind, f"{type(error).__name__}: {error}")
+        return stream.close(
+            prompt_id=request.prompt_id,
+            repeat=request.repeat,
+            seed=request.seed,
+            sent_at_s=sent_at_s,
+            ended_at_s=self._clock(),
+            stopped=watch.stopped or stopped,
+        )
+
+    async def _receive(
+        self, message: httpx.Request, request: ChatRequest, stream: ChatStream, watch: _Watch
+    ) -> None:
+        response = await self._http.send(message, stream=True)
+        arrivals: Arrivals = response.extensions["arrivals"]
+        pieces: list[tuple[bytes, float]] = []
+        largest = _BYTES_BESIDE_TOKENS + _BYTES_PER_TOKEN * request.max_tokens
+
+        def take(data: bytes, at_s: float) -> None:
+            watch.last_at_s = at_s
+            if watch.has_token:
+                pieces.append((data, at_s))
+            else:
+                stream.feed(data, at_s)
+                watch.has_token = stream.first_token_at_s is not None
+                watch.has_ended = stream.has_ended
+                if stream.error is not None:
+                    watch.stop(Outcome.FAILED, stream.error)
+            if b"data: [DONE]" in data and (data.startswith(b"data: [DONE]") or b"\ndata: [DONE]" in data):
+                watch.has_ended = True
+            if arrivals.received > largest:
+                watch.stop(Outcome.FAILED, f"answer larger than {largest} bytes")
+
+        try:
+            reason = await self._refusal(response, arrivals, watch)
+            if reason is not None:
+                watch.stop(Outcome.FAILED, reason)
+                return
+            await arrivals.drain(take)
+        finally:
+            await response.aclose()
+            for data, at_s in pieces:
+                stream.feed(data, at_s)
+
+    async def _refusal(self, response: httpx.Response, arrivals: Arrivals, watch: _Watch) -> str | None:
+        """Say why a response holds no stream of events, reading a bounded part of its body; ``None`` when it does."""
+        kind = response.headers.get("content-type", "")
+        encoding = response.headers.get("content-encoding", "identity")
+        if response.status_code == httpx.codes.OK and encoding == "identity" and "json" not in kind:
+            return None
+        body = bytearray()
+
+        def take(data: bytes, _at_s: float) -> None:
+            body.extend(data[: _LONGEST_ERROR_BODY - len(body)])
+            if arrivals.received > _LONGEST_ERROR_BODY:
+                watch.stop(Outcome.FAILED, f"HTTP {response.status_code} with a body that does not end")
+
+        await arrivals.drain(take)
+        if response.status_code == httpx.codes.OK:
+            return f"answered with {kind or 'no content type'} ({encoding}) instead of a stream of events"
+        return f"HTTP {response.status_code}: {_explain(bytes(body))}"
+
+
+def _explain(body: bytes) -> str:
+    """The reason in an error body: its JSON message, else its text."""
+    try:
+        value: Any = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        value = body.decode("utf-8", "replace")
+    if isinstance(value, dict):
+        value = value.get("error") or value.get("detail") or value
+    return render_error(value)

@@ -1,0 +1,288 @@
+"""From request records to the figures of a cell, each with a count and a 95 % interval. Pure.
+
+Unknown is ``None``. A figure that is infinite, not a number, zero or negative where that cannot be is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from autotune.benchmark.decode_window import Contribution, DecodeWindow, Stream, find_window
+from autotune.benchmark.request_record import RequestRecord
+from autotune.errors import ImpossibleMetric, NothingSucceeded, TooManyFailures, UsageMissing
+from autotune.interval import mean_log, student_quantile
+from autotune.trial import Cell, CellMeasurement, Figure
+
+_SURPRISING_CACHED_SHARE = 0.2
+_SURPRISING_CACHED_TOKENS = 32
+_SHORT_ANSWERS_SHARE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The records of one repeat and its wall time, from the first request sent to the last one ended."""
+
+    records: tuple[RequestRecord, ...]
+    duration_s: float
+
+
+def measure_repeats(
+    cell: Cell,
+    repeats: Sequence[Repeat],
+    *,
+    min_success_rate: float,
+    accept_length: Figure | None = None,
+    notes: Sequence[str] = (),
+) -> CellMeasurement:
+    """Turn the records of a cell into its measurement; only requests that ended ok count in any figure.
+
+    ``decode_tokens_per_s``: see :mod:`autotune.benchmark.decode_window`; its interval treats requests as the sample and
+    the figure as a ratio of sums. ``total_tokens_per_s``: output tokens of all repeats over their wall time, prefill,
+    ramp-up and drain included; the sample is the repeats. ``ttft_s`` and ``tpot_s``: means over requests with
+    Student's interval. ``per_prompt_log_speed``: log of each prompt's decode tokens/s inside the full intervals.
+
+    Args:
+        cell: what was measured.
+        repeats: at least one.
+        min_success_rate: share of requests that must end ok.
+        accept_length: of this cell, as :mod:`autotune.benchmark.accept_length` chose it.
+        notes: sentences to keep.
+
+    Raises:
+        NothingSucceeded: no request ended ok.
+        TooManyFailures: fewer than ``min_success_rate`` did.
+        UsageMissing: an answer came without the number of its tokens.
+        ImpossibleMetric: a figure is not a positive number.
+    """
+    records = [record for repeat in repeats for record in repeat.records]
+    whole = [record for record in records if record.is_ok]
+    check_outcomes(records, cell.name, min_success_rate)
+    output_tokens = _count_tokens(whole, cell.name)
+    if output_tokens == 0:
+        raise ImpossibleMetric(
+            "every answer is empty: 0 output tokens", where=cell.name, hint="look at the server's answer to one prompt"
+        )
+    window = find_window([_streams(repeat.records) for repeat in repeats], cell.concurrency)
+    if window is None:
+        raise ImpossibleMetric(
+            "decode speed is unknown: no answer came in two chunks at different times",
+            where=cell.name,
+            hint="the server must stream, and output_tokens must be larger than what one chunk holds",
+        )
+    ttft = mean_figure([record.ttft_s for record in whole if record.ttft_s is not None])
+    tpot = mean_figure([record.tpot_s for record in whole if record.tpot_s is not None])
+    cached = [record.cached_tokens for record in whole if record.cached_tokens is not None]
+    measurement = CellMeasurement(
+        cell=cell,
+        requests=len(records),
+        succeeded=len(whole),
+        output_tokens=output_tokens,
+        prompt_tokens=sum(record.prompt_tokens or 0 for record in whole),
+        cached_tokens=sum(cached) if cached else None,
+        decode_tokens_per_s=_decode_figure(window),
+        total_tokens_per_s=ratio_figure(
+            [
+                (float(sum(record.output_tokens or 0 for record in repeat.records if record.is_ok)), repeat.duration_s)
+                for repeat in repeats
+            ]
+        ),
+        ttft_s=ttft,
+        tpot_s=tpot,
+        accept_length=accept_length,
+        per_prompt_log_speed=_log_speeds(repeats, window),
+        duration_s=sum(repeat.duration_s for repeat in repeats),
+        notes=(*notes, *_find_oddities(whole, records, window, cell)),
+    )
+    check_figures(measurement)
+    return measurement
+
+
+def check_outcomes(records: Sequence[RequestRecord], where: str, min_success_rate: float) -> None:
+    """Refuse a set of requests in which too few ended ok.
+
+    Raises:
+        NothingSucceeded: none did, or there is none.
+        TooManyFailures: fewer than ``min_success_rate`` did.
+    """
+    succeeded = sum(record.is_ok for record in records)
+    if succeeded and succeeded >= min_success_rate * len(records):
+        return
+    errors = Counter(record.error or record.outcome.value for record in records if not record.is_ok)
+    commonest, times = errors.most_common(1)[0] if errors else ("nothing was sent", 0)
+    reason = f"commonest error, {times} times: {commonest}"
+    if succeeded == 0:
+        raise NothingSucceeded(
+            f"0 of {len(records)} requests succeeded; {reason}", where=where, hint="see the server's log"
+        )
+    raise TooManyFailures(
+        f"{succeeded} of {len(records)} requests succeeded, {min_success_rate:.0%} are demanded; {reason}",
+        where=where,
+        hint="see the server's log, or lower min_success_rate",
+    )
+
+
+def check_figures(measurement: CellMeasurement) -> None:
+    """Refuse a measurement that holds an impossible number.
+
+    Raises:
+        ImpossibleMetric: names the metric and the value.
+    """
+    named = {
+        "decode_tokens_per_s": measurement.decode_tokens_per_s,
+        "total_tokens_per_s": measurement.total_tokens_per_s,
+        "ttft_s": measurement.ttft_s,
+        "tpot_s": measurement.tpot_s,
+    }
+    values = {name: figure.value for name, figure in named.items() if figure is not None}
+    values["duration_s"] = measurement.duration_s
+    if measurement.accept_length is not None:
+        values["accept_length - 1"] = measurement.accept_length.value - 1 or math.ulp(1.0)
+    for name, value in values.items():
+        if not math.isfinite(value) or value <= 0:
+            raise ImpossibleMetric(
+                f"{name} is {value}", where=measurement.cell.name, hint="see the request records of this cell"
+            )
+
+
+def paired_log_ratio(ours: CellMeasurement, theirs: CellMeasurement) -> Figure | None:
+    """Mean over common prompts of log(our speed / their speed), with Student's interval.
+
+    The same prompts were sent in both, so what makes a prompt fast or slow cancels. The interval covers prompts inside
+    these two boots, not the noise between boots. ``None`` when no prompt is common.
+    """
+    common = sorted(set(ours.per_prompt_log_speed) & set(theirs.per_prompt_log_speed))
+    if not common:
+        return None
+    ratio = mean_log([ours.per_prompt_log_speed[name] - theirs.per_prompt_log_speed[name] for name in common])
+    return Figure(ratio.value, len(common), ratio.low, ratio.high)
+
+
+def mean_figure(values: Sequence[float]) -> Figure | None:
+    """Mean with Student's interval; one value has no interval, no value has no mean.
+
+    >>> mean_figure([2.0])
+    Figure(value=2.0, count=1, low=None, high=None)
+    """
+    if not values:
+        return None
+    mean = math.fsum(values) / len(values)
+    if len(values) == 1:
+        return Figure(mean, 1)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    half = student_quantile(len(values) - 1) * math.sqrt(variance / len(values))
+    return Figure(mean, len(values), mean - half, mean + half)
+
+
+def ratio_figure(pairs: Sequence[tuple[float, float]], scale: float = 1.0) -> Figure:
+    """Sum of numerators over sum of denominators, times ``scale``; pairs without a denominator are left out.
+
+    The interval is Student's on the linearised ratio (variance of numerator - ratio x denominator). No pair that
+    counts gives infinity, which :func:`check_figures` refuses.
+
+    >>> ratio_figure([(10.0, 1.0), (20.0, 2.0)])
+    Figure(value=10.0, count=2, low=10.0, high=10.0)
+    """
+    pairs = [pair for pair in pairs if pair[1] > 0]
+    whole = math.fsum(denominator for _numerator, denominator in pairs)
+    if not pairs:
+        return Figure(math.inf, 0)
+    ratio = math.fsum(numerator for numerator, _denominator in pairs) / whole
+    if len(pairs) == 1:
+        return Figure(ratio * scale, 1)
+    squares = math.fsum((numerator - ratio * denominator) ** 2 for numerator, denominator in pairs)
+    error = math.sqrt(squares * len(pairs) / (len(pairs) - 1)) / whole
+    half = student_quantile(len(pairs) - 1) * error
+    return Figure(ratio * scale, len(pairs), (ratio - half) * scale, (ratio + half) * scale)
+
+
+def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share.
+
+    >>> [round(bound, 3) for bound in wilson_interval(4, 5)]
+    [0.376, 0.964]
+
+    Raises:
+        ValueError: nothing was tried.
+    """
+    if trials <= 0 or not 0 <= successes <= trials:
+        msg = f"{successes} of {trials} is no share"
+        raise ValueError(msg)
+    z = 1.959963984540054
+    share = successes / trials
+    middle = (share + z * z / (2 * trials)) / (1 + z * z / trials)
+    half = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials)) / (1 + z * z / trials)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def _count_tokens(whole: Sequence[RequestRecord], where: str) -> int:
+    counts = [record.output_tokens for record in whole]
+    missing = counts.count(None)
+    if missing:
+        raise UsageMissing(
+            f"{missing} of {len(counts)} answers came without usage.completion_tokens",
+            where=where,
+            hint="the server must honour stream_options.include_usage; chunks and limits are no token counts",
+        )
+    return sum(count for count in counts if count is not None)
+
+
+def _streams(records: Sequence[RequestRecord]) -> list[Stream]:
+    """One stream per record in the same order; empty for a request that did not end ok."""
+    return [
+        Stream(record.chunk_at_s, record.chunk_tokens) if record.is_ok and record.chunk_tokens else Stream((), ())
+        for record in records
+    ]
+
+
+def _decode_figure(window: DecodeWindow) -> Figure:
+    pairs = [(float(item.tokens), item.time_s) for item in window.contributions]
+    return ratio_figure(pairs, window.mean_streams)
+
+
+def _log_speeds(repeats: Sequence[Repeat], window: DecodeWindow) -> Mapping[str, float]:
+    records = [record for repeat in repeats for record in repeat.records]
+    speeds: dict[str, list[float]] = {}
+    for record, item in zip(records, window.contributions, strict=True):
+        if _is_speed(item):
+            speeds.setdefault(record.prompt_id, []).append(math.log(item.tokens / item.time_s))
+    return {prompt: math.fsum(logs) / len(logs) for prompt, logs in speeds.items()}
+
+
+def _is_speed(item: Contribution) -> bool:
+    return item.tokens > 0 and item.time_s > 0
+
+
+def _find_oddities(
+    whole: Sequence[RequestRecord], records: Sequence[RequestRecord], window: DecodeWindow, cell: Cell
+) -> list[str]:
+    """Sentences about what the figures cannot show."""
+    notes: list[str] = []
+    failed = len(records) - len(whole)
+    if failed:
+        notes.append(f"{failed} of {len(records)} requests did not succeed")
+    if window.streams < cell.concurrency:
+        notes.append(
+            f"at most {window.streams} of {cell.concurrency} streams decoded together long enough; "
+            "the decode speed is that of the fewer streams"
+        )
+    estimated = sum(record.chunk_tokens_estimated for record in whole)
+    if estimated:
+        notes.append(f"{estimated} answers without continuous usage: their tokens were spread over chunks by text length")
+    short = sum(record.finish_reason == "stop" for record in whole)
+    if short > _SHORT_ANSWERS_SHARE * len(whole):
+        notes.append(f"{short} of {len(whole)} answers ended before the token limit")
+    notes += _describe_cache(whole)
+    notes += sorted({note for record in whole for note in record.notes})
+    return notes
+
+
+def _describe_cache(whole: Sequence[RequestRecord]) -> list[str]:
+    known = [record for record in whole if record.cached_tokens is not None]
+    cached = sum(record.cached_tokens or 0 for record in known)
+    prompt = sum(record.prompt_tokens or 0 for record in known)
+    if not known or cached <= _SURPRISING_CACHED_TOKENS * len(known) or cached <= _SURPRISING_CACHED_SHARE * prompt:
+        return []
+    return [f"{cached} of {prompt} prompt tokens came from the server's prefix cache; times to first token are too good"]

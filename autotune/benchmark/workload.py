@@ -1,0 +1,193 @@
+"""Which prompts does a cell send: requests for small Python modules, with earlier turns of the chat as context.
+
+The same for every trial, unique per repeat: a prompt is a function of (cell, repeat, index, seed) and of how many
+characters of it make a token. Within a prompt nothing repeats until every function of the data file was used.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+
+import orjson
+
+from autotune.trial import Cell
+
+CHARACTERS_PER_TOKEN = 3.6
+"""Used until a server has counted the tokens of a prompt."""
+
+WARMUP = -1
+"""The repeat number of warm-up prompts."""
+
+_OPENINGS = (
+    "Write a Python module with these functions:",
+    "Implement the following functions in Python:",
+    "Please write a Python file with these functions:",
+    "I need one module that contains:",
+)
+_FOLLOW_UPS = ("", "", "Thanks! ", "Good. Next: ", "Now something else. ", "That works. ")
+_INTRODUCTIONS = ("Here is the module:", "Here are the functions:", "Sure, here is the file:")
+_DOCSTRINGS = "\nInclude docstrings."
+_FEWEST, _MOST = 5, 8
+"""Functions asked for in the request that is answered, where the context has room for them."""
+_LOOK_AHEAD = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One function of the data file: how it is called, what it does, and code that does it."""
+
+    signature: str
+    description: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One chat that ends with a request.
+
+    Attributes:
+        prompt_id: cell, repeat and index; the same prompt has the same name in every trial.
+        messages: pairs of role and text, oldest first.
+        seed: of the sampling.
+    """
+
+    prompt_id: str
+    messages: tuple[tuple[str, str], ...]
+    seed: int
+
+    @property
+    def characters(self) -> int:
+        """Length of all texts together."""
+        return sum(len(text) for _role, text in self.messages)
+
+
+@functools.cache
+def load_functions() -> tuple[Function, ...]:
+    """Read the functions that requests are made of."""
+    text = resources.files("autotune.benchmark").joinpath("prompts/functions.jsonl").read_bytes()
+    return tuple(Function(**orjson.loads(line)) for line in text.splitlines())
+
+
+def build_prompts(
+    cell: Cell,
+    repeat: int,
+    count: int,
+    *,
+    seed: int,
+    output_tokens: int,
+    characters_per_token: float = CHARACTERS_PER_TOKEN,
+    nonce: str | None = None,
+) -> tuple[Prompt, ...]:
+    """Build the prompts of one repeat.
+
+    Args:
+        cell: its context is the length aimed at, in tokens.
+        repeat: number of the repeat, or :data:`WARMUP`.
+        count: how many.
+        seed: of the study.
+        output_tokens: token limit of the answers; enough functions are asked for to exceed it, eight at most.
+        characters_per_token: of the server's tokenizer.
+        nonce: put in front of each prompt where a server keeps a prefix cache that cannot be flushed.
+    """
+    prompts = []
+    for index in range(count):
+        # A generator per prompt: a cell with more requests begins with the same prompts.
+        rng = random.Random(f"{seed}/{cell.name}/{repeat}/{index}")  # noqa: S311 - reproducible prompts, no secret
+        messages = _build_chat(rng, round(cell.context * characters_per_token), round(output_tokens * characters_per_token))
+        if nonce is not None:
+            messages[0] = ("user", f"[{nonce}-{index:04d}] {messages[0][1]}")
+        stage = "warmup" if repeat == WARMUP else f"r{repeat}"
+        prompts.append(Prompt(f"{cell.name}-{stage}-p{index:03d}", tuple(messages), rng.randrange(2**31)))
+    return tuple(prompts)
+
+
+def _build_chat(rng: random.Random, characters: int, answer_characters: int) -> list[tuple[str, str]]:
+    """A chat of about so many characters whose last request asks for an answer longer than the limit."""
+    functions = _shuffled(rng)
+    request = _build_request(rng, functions, characters, answer_characters)
+    left = characters - len(request)
+    turns: list[tuple[str, str]] = []
+    while True:
+        turn = _build_turn(rng, functions, left, follow_up=bool(turns))
+        if turn is None:
+            break
+        turns += [("user", turn[0]), ("assistant", turn[1])]
+        left -= len(turn[0]) + len(turn[1])
+    if turns:
+        request = rng.choice(_FOLLOW_UPS) + request
+    return [*turns, ("user", request)]
+
+
+def _shuffled(rng: random.Random) -> Iterator[Function]:
+    """All functions in random order, again and again in other orders."""
+    functions = load_functions()
+    while True:
+        yield from rng.sample(functions, len(functions))
+
+
+def _build_request(rng: random.Random, functions: Iterator[Function], characters: int, answer_characters: int) -> str:
+    """The request that is answered: as many functions as the answer needs and the context has room for."""
+    opening = rng.choice(_OPENINGS)
+    docstrings = rng.random() < 0.4  # noqa: PLR2004
+    wanted = rng.randint(_FEWEST, _MOST)
+    chosen: list[Function] = []
+    length, answer = len(opening) + (len(_DOCSTRINGS) if docstrings else 0), 0
+    for function in functions:
+        line = len(_line(len(chosen) + 1, function)) + 1
+        if chosen and length + line > characters:
+            break
+        chosen.append(function)
+        length += line
+        answer += len(function.code) + (len(function.description) if docstrings else 0)
+        if len(chosen) == _MOST or (len(chosen) >= wanted and answer > answer_characters):
+            break
+    return _ask(opening, chosen) + (_DOCSTRINGS if docstrings else "")
+
+
+def _build_turn(
+    rng: random.Random, functions: Iterator[Function], characters: int, *, follow_up: bool
+) -> tuple[str, str] | None:
+    """An earlier request with its answer, at most so long; ``None`` when not even one function fits."""
+    opening = (rng.choice(_FOLLOW_UPS) if follow_up else "") + rng.choice(_OPENINGS)
+    introduction = rng.choice(_INTRODUCTIONS)
+    chosen: list[Function] = []
+    turn: tuple[str, str] | None = None
+    for function in functions:
+        chosen.append(function)
+        longer = _ask(opening, chosen), _answer(introduction, chosen)
+        if len(longer[0]) + len(longer[1]) > characters:
+            return _fill(opening, introduction, chosen[:-1], functions, characters) or turn
+        turn = longer
+        if len(chosen) == _FEWEST:
+            return turn
+    return None
+
+
+def _fill(
+    opening: str, introduction: str, chosen: list[Function], functions: Iterator[Function], characters: int
+) -> tuple[str, str] | None:
+    """The longest turn that fits with one more of the next functions; makes prompts of one context equally long."""
+    turns = [
+        (_ask(opening, [*chosen, function]), _answer(introduction, [*chosen, function]))
+        for function in itertools.islice(functions, _LOOK_AHEAD)
+    ]
+    fitting = [turn for turn in turns if len(turn[0]) + len(turn[1]) <= characters]
+    return max(fitting, key=lambda turn: len(turn[0]) + len(turn[1]), default=None)
+
+
+def _ask(opening: str, functions: list[Function]) -> str:
+    return "\n".join([opening, *(_line(index, function) for index, function in enumerate(functions, 1))])
+
+
+def _line(index: int, function: Function) -> str:
+    return f"{index}. `{function.signature}` - {function.description}"
+
+
+def _answer(introduction: str, functions: list[Function]) -> str:
+    code = "\n\n\n".join(function.code for function in functions)
+    return f"{introduction}\n```python\n{code}\n```"
