@@ -87,7 +87,7 @@ def find_differences(
 def _say(values: tuple[str, ...] | None) -> str:
     if values is None:
         return "not given"
-    return " ".join(values) if values else "given"
+    return " ".join(values) if values else "switched on"
 
 
 def _split_program(command: list[str]) -> tuple[str, list[str]]:

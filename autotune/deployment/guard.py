@@ -156,14 +156,14 @@ class Guard:
 def find_descendants(ancestor: int) -> list[int]:
     """Return the ids of all living processes below ``ancestor``, parents before children."""
     children: dict[int, list[int]] = {}
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
+    for entry in os.listdir("/proc"):  # noqa: PTH208  # names suffice
+        if entry.isdigit():
             try:
-                fields = Path(entry.path, "stat").read_bytes().rpartition(b")")[2].split()
+                fields = Path("/proc", entry, "stat").read_bytes().rpartition(b")")[2].split()
             except OSError:
                 continue
             if fields[0] != b"Z":
-                children.setdefault(int(fields[1]), []).append(int(entry.name))
+                children.setdefault(int(fields[1]), []).append(int(entry))
     found: list[int] = []
     front = [ancestor]
     while front:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 import uuid
@@ -29,7 +28,6 @@ from autotune.deployment.process import (
     Identity,
     find_ancestors,
     find_listener,
-    find_tree,
     identify,
     list_processes,
     read_command,
@@ -227,7 +225,7 @@ class LocalDeployment(Deployment):
 
     def _find_loading_baseline(self) -> int | None:
         """Return a process that equals the baseline but does not listen yet."""
-        own = {identity.pid for identity in find_tree(os.getpid())}
+        own = set() if self._child is None else self._child.list_pids()
         matches = [
             pid for pid in list_processes() if pid not in own and self._is_baseline(pid) and identify(pid) is not None
         ]

@@ -107,7 +107,7 @@ def read_file_of_descriptor(pid: int, descriptor: int) -> str | None:
 
 def list_processes() -> list[int]:
     """Return the ids of all processes, oldest id first."""
-    return sorted(int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit())
+    return sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit())  # noqa: PTH208  # names suffice
 
 
 def find_tree(root: int) -> list[Identity]:
@@ -197,12 +197,14 @@ def _find_owners(inodes: set[int]) -> dict[int, int]:
     links = {f"socket:[{inode}]": inode for inode in inodes}
     for pid in list_processes():
         try:
-            for entry in os.scandir(f"/proc/{pid}/fd"):
-                inode = links.get(str(Path(entry.path).readlink()))
-                if inode is not None:
-                    owners.setdefault(inode, pid)
+            entries = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208  # thousands of names, no use for objects
         except OSError:
             continue
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                inode = links.get(os.readlink(f"/proc/{pid}/fd/{entry}"))  # noqa: PTH115  # same
+                if inode is not None:
+                    owners.setdefault(inode, pid)
     return owners
 
 
