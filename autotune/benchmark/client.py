@@ -204,9 +204,7 @@ class ChatClient:
             stopped=watch.stopped or stopped,
         )
 
-    async def _receive(
-        self, message: httpx.Request, request: ChatRequest, stream: ChatStream, watch: _Watch
-    ) -> None:
+    async def _receive(self, message: httpx.Request, request: ChatRequest, stream: ChatStream, watch: _Watch) -> None:
         response = await self._http.send(message, stream=True)
         arrivals: Arrivals = response.extensions["arrivals"]
         pieces: list[tuple[bytes, float]] = []

@@ -270,7 +270,9 @@ def _find_oddities(
         )
     estimated = sum(record.chunk_tokens_estimated for record in whole)
     if estimated:
-        notes.append(f"{estimated} answers without continuous usage: their tokens were spread over chunks by text length")
+        notes.append(
+            f"{estimated} answers without continuous usage: their tokens were spread over chunks by text length"
+        )
     short = sum(record.finish_reason == "stop" for record in whole)
     if short > _SHORT_ANSWERS_SHARE * len(whole):
         notes.append(f"{short} of {len(whole)} answers ended before the token limit")
@@ -285,4 +287,6 @@ def _describe_cache(whole: Sequence[RequestRecord]) -> list[str]:
     prompt = sum(record.prompt_tokens or 0 for record in known)
     if not known or cached <= _SURPRISING_CACHED_TOKENS * len(known) or cached <= _SURPRISING_CACHED_SHARE * prompt:
         return []
-    return [f"{cached} of {prompt} prompt tokens came from the server's prefix cache; times to first token are too good"]
+    return [
+        f"{cached} of {prompt} prompt tokens came from the server's prefix cache; times to first token are too good"
+    ]

@@ -1,6 +1,7 @@
 """What do a server's log lines say about decoding? Pure; the log is not an interface, so fields are read by name.
 
-A line counts only when it begins as a record of the server does: bare ``Decode batch`` or a bracketed prefix before it.
+A line counts only when it begins as a record of the server does, bare ``Decode batch`` or a bracketed prefix before it,
+and names running requests: text of users may be logged too.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def parse_message(value: Any) -> str:
     'hi'
     """
     if isinstance(value, list):
-        value = bytes(byte for byte in value if isinstance(byte, int) and 0 <= byte < 256)  # noqa: PLR2004
+        value = bytes(byte for byte in value if isinstance(byte, int) and 0 <= byte < 256)
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if not isinstance(value, str):
@@ -71,6 +72,8 @@ def parse_line(line: str | bytes) -> DecodeLine | None:
         name, colon, value = part.partition(":")
         if colon:
             fields.setdefault(name.strip(), value.strip())
+    if "#running-req" not in fields:
+        return None
     return DecodeLine(
         running=_count(fields.get("#running-req")),
         accept_length=_number(fields.get("accept len")),

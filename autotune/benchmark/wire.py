@@ -14,6 +14,7 @@ from typing import cast
 import httptools
 import httpx
 
+_LARGEST_HEAD = 1 << 16
 _TERMINATORS = ("transfer-encoding", "content-length")
 
 
@@ -115,8 +116,10 @@ class _Connection(asyncio.Protocol):
         self._complete = False
         self._until_close = False
         self._delimited = False
+        self._head_bytes = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.is_reusable = False
+        self.has_answer = False
 
     # asyncio.Protocol
 
@@ -125,7 +128,8 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._at_s = self._clock()
-        if self._head is None:  # the server talks out of turn
+        self.has_answer = True
+        if self._head is None or self._complete:  # the server talks out of turn
             self.close()
             return
         try:
@@ -147,12 +151,16 @@ class _Connection(asyncio.Protocol):
     # httptools callbacks
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        self._head_bytes += len(name) + len(value)
+        if self._head_bytes > _LARGEST_HEAD:
+            self._fail(httpx.RemoteProtocolError(f"headers larger than {_LARGEST_HEAD} bytes"))
+            return
         self.headers.append((name, value))
         if name.lower().decode("latin-1") in _TERMINATORS:
             self._delimited = True
 
     def on_headers_complete(self) -> None:
-        if self._parser.get_status_code() < 200:  # noqa: PLR2004 - 100 Continue and its like precede the answer
+        if self._parser.get_status_code() < 200:
             self.headers = []
             return
         self._until_close = not self._delimited
@@ -164,7 +172,7 @@ class _Connection(asyncio.Protocol):
             self._body.add(body, self._at_s)
 
     def on_message_complete(self) -> None:
-        if self._parser.get_status_code() < 200:  # noqa: PLR2004
+        if self._parser.get_status_code() < 200:
             return
         self._complete = True
         self.is_reusable = self._parser.should_keep_alive() and not self._until_close
@@ -181,7 +189,8 @@ class _Connection(asyncio.Protocol):
             raise httpx.WriteError("the connection is closed")
         self._parser = httptools.HttpResponseParser(self)
         self.headers = []
-        self._complete = self._until_close = self._delimited = self.is_reusable = False
+        self._head_bytes = 0
+        self._complete = self._until_close = self._delimited = self.is_reusable = self.has_answer = False
         self._body = Arrivals(self, release)
         self._head = asyncio.get_running_loop().create_future()
         self._transport.write(head + content)
@@ -226,7 +235,6 @@ class WireTransport(httpx.AsyncBaseTransport):
         lines = [f"{request.method} {request.url.raw_path.decode('ascii')} HTTP/1.1".encode("ascii")]
         lines += [name + b": " + value for name, value in request.headers.raw]
         head = b"\r\n".join([*lines, b"", b""])
-        connection = self._take_idle(key) or await self._connect(key, request)
 
         def release(connection: _Connection) -> None:
             if connection.is_reusable:
@@ -234,11 +242,20 @@ class WireTransport(httpx.AsyncBaseTransport):
             else:
                 connection.close()
 
-        try:
-            status, headers, body = await connection.send(head, content, release)
-        except BaseException:
-            connection.close()
-            raise
+        while True:
+            kept = self._take_idle(key)
+            connection = kept or await self._connect(key, request)
+            try:
+                status, headers, body = await connection.send(head, content, release)
+                break
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                connection.close()
+                if kept is None or connection.has_answer:
+                    raise
+                # A server may close an idle connection at any moment: nothing of this request was answered.
+            except BaseException:
+                connection.close()
+                raise
         return httpx.Response(status, headers=headers, stream=body, request=request, extensions={"arrivals": body})
 
     async def aclose(self) -> None:
@@ -268,5 +285,3 @@ class WireTransport(httpx.AsyncBaseTransport):
         except OSError as error:
             raise httpx.ConnectError(str(error) or type(error).__name__, request=request) from error
         return connection
-
-

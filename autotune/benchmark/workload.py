@@ -98,7 +98,9 @@ def build_prompts(
     for index in range(count):
         # A generator per prompt: a cell with more requests begins with the same prompts.
         rng = random.Random(f"{seed}/{cell.name}/{repeat}/{index}")  # noqa: S311 - reproducible prompts, no secret
-        messages = _build_chat(rng, round(cell.context * characters_per_token), round(output_tokens * characters_per_token))
+        messages = _build_chat(
+            rng, round(cell.context * characters_per_token), round(output_tokens * characters_per_token)
+        )
         if nonce is not None:
             messages[0] = ("user", f"[{nonce}-{index:04d}] {messages[0][1]}")
         stage = "warmup" if repeat == WARMUP else f"r{repeat}"
@@ -133,7 +135,7 @@ def _shuffled(rng: random.Random) -> Iterator[Function]:
 def _build_request(rng: random.Random, functions: Iterator[Function], characters: int, answer_characters: int) -> str:
     """The request that is answered: as many functions as the answer needs and the context has room for."""
     opening = rng.choice(_OPENINGS)
-    docstrings = rng.random() < 0.4  # noqa: PLR2004
+    docstrings = rng.random() < 0.4
     wanted = rng.randint(_FEWEST, _MOST)
     chosen: list[Function] = []
     length, answer = len(opening) + (len(_DOCSTRINGS) if docstrings else 0), 0

@@ -1,0 +1,258 @@
+"""How is one cell measured: warm up at its concurrency, flush, send every repeat, ask the server what it counted."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import uvloop
+
+from autotune.benchmark.accept_length import Reading, choose_accept_length
+from autotune.benchmark.client import ChatClient, ChatRequest, RequestLimits, render_request
+from autotune.benchmark.load import run_closed_loop
+from autotune.benchmark.metrics import Repeat, check_outcomes, measure_repeats
+from autotune.benchmark.record_file import RecordFile
+from autotune.benchmark.request_record import RequestRecord
+from autotune.benchmark.server_log import mean_accept_length, parse_lines
+from autotune.benchmark.server_metrics import subtract
+from autotune.benchmark.server_probe import Flush, ServerProbe
+from autotune.benchmark.workload import WARMUP, Prompt, build_prompts
+from autotune.errors import UsageMissing
+from autotune.settings import BenchmarkSettings, CellSettings
+from autotune.trial import Cell, CellMeasurement, Figure
+
+_CALIBRATION = Cell(400, 1)
+"""A fixed prompt from which a server's characters per token are learned, the same in every trial and on resume."""
+_CALIBRATION_REPEAT = -2
+_CALIBRATION_ATTEMPTS = 3
+_FEWEST_REQUESTS = 4
+_SHORTEST_WARMUP_TOKENS = 16
+_FOREIGN_SHARE = 0.02
+
+
+class Benchmark:
+    """Measures cells of one boot of one server, one after the other.
+
+    Args:
+        url: base URL of the server, plain ``http://``.
+        settings: what is sent.
+        records_path: JSON lines: a ``cell`` line with everything that was stated, a ``request`` line as each request
+            ends, warm-up included (repeat -1), and a ``measured`` line.
+        clock: monotonic seconds.
+        speculative: whether the configuration speculates; plain decoding has no accept length.
+        read_log: all log lines of this boot so far; a third source of the accept length.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        settings: BenchmarkSettings,
+        records_path: Path,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+        speculative: bool = True,
+        read_log: Callable[[], Sequence[str]] | None = None,
+    ) -> None:
+        self._url = url
+        self._settings = settings
+        self._records_path = records_path
+        self._clock = clock
+        self._speculative = speculative
+        self._read_log = read_log
+        self._model: str | None = None
+        self._characters_per_token: float | None = None
+
+    def measure_cell(self, cell: CellSettings) -> CellMeasurement:
+        """Measure one cell.
+
+        Raises:
+            NothingSucceeded: not one request succeeded, in warm-up already.
+            TooManyFailures: fewer requests succeeded than ``min_success_rate``.
+            UsageMissing: the server does not count tokens.
+            ImpossibleMetric: a figure is no positive number.
+            OSError: the records cannot be written.
+        """
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(self._measure(cell))
+
+    async def _measure(self, settings: CellSettings) -> CellMeasurement:
+        cell = settings.cell
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(ChatClient(self._url, self._limits(), clock=self._clock))
+            probe = await stack.enter_async_context(ServerProbe(self._url, self._settings.connect_timeout_s))
+            file = stack.enter_context(RecordFile(self._records_path))
+            run = _CellRun(client, file, cell.concurrency)
+            if self._model is None:
+                self._model = await probe.fetch_model()
+            if self._characters_per_token is None:
+                self._characters_per_token = await self._calibrate(run)
+            await self._warm_up(run, cell)
+            flush = await probe.flush_cache()
+            nonce = None if flush is Flush.DONE else secrets.token_hex(4)
+            file.append(self._describe(cell, flush, nonce))
+            requests = settings.requests or max(cell.concurrency, _FEWEST_REQUESTS)
+            batches = [
+                self._render(self._prompts(cell, repeat, requests, nonce), repeat, self._settings.output_tokens)
+                for repeat in range(self._settings.repeats)
+            ]
+            before, log_length = await probe.fetch_metrics(), len(self._read_log()) if self._read_log else 0
+            cpu_s = time.process_time()
+            repeats = [await run.measure(batch) for batch in batches]
+            cpu_s = time.process_time() - cpu_s
+            after = await probe.fetch_metrics()
+            average = await probe.fetch_accept_length() if flush is Flush.DONE else None
+            accept_length, notes = self._choose(repeats, (before, after), average, log_length)
+            if flush is not Flush.DONE:
+                notes = (*notes, f"prefix cache {flush.value}")
+            measurement = measure_repeats(
+                cell,
+                repeats,
+                min_success_rate=self._settings.min_success_rate,
+                accept_length=accept_length,
+                notes=notes,
+            )
+            file.append({"type": "measured", "client_cpu_s": cpu_s, **dataclasses.asdict(measurement)})
+            return measurement
+
+    async def _calibrate(self, run: _CellRun) -> float:
+        """Learn how many characters make a token here, from one fixed prompt."""
+        prompt = self._prompts(_CALIBRATION, _CALIBRATION_REPEAT, 1, None)[0]
+        (request,) = self._render((prompt,), _CALIBRATION_REPEAT, 1)
+        records: list[RequestRecord] = []
+        for _attempt in range(_CALIBRATION_ATTEMPTS):
+            records += (await run.measure([request])).records
+            if records[-1].is_ok:
+                break
+        check_outcomes(records, self._url, 0)
+        tokens = records[-1].prompt_tokens
+        if not tokens:
+            raise UsageMissing(
+                "the answer came without usage.prompt_tokens",
+                where=self._url,
+                hint="the server must honour stream_options.include_usage",
+            )
+        return round(prompt.characters / tokens, 2)
+
+    async def _warm_up(self, run: _CellRun, cell: Cell) -> None:
+        """Bring the server to the measured concurrency with prompts of its own and answers a quarter as long."""
+        wanted = self._settings.warmup_requests
+        count = cell.concurrency if wanted is None else wanted
+        tokens = min(self._settings.output_tokens, max(_SHORTEST_WARMUP_TOKENS, self._settings.output_tokens // 4))
+        if count:
+            repeat = await run.measure(self._render(self._prompts(cell, WARMUP, count, None), WARMUP, tokens))
+            check_outcomes(repeat.records, f"{cell.name}, warm-up", 0)
+
+    def _choose(
+        self,
+        repeats: Sequence[Repeat],
+        scrapes: tuple[Mapping[str, float] | None, Mapping[str, float] | None],
+        average: float | None,
+        log_length: int,
+    ) -> tuple[Figure | None, tuple[str, ...]]:
+        """Read the accept length of these repeats from every source, and see whether somebody else was served."""
+        records = [record for repeat in repeats for record in repeat.records]
+        received = sum(record.output_tokens or 0 for record in records)
+        notes: tuple[str, ...] = ()
+        counters = Reading("/metrics", None)
+        if scrapes[0] is not None and scrapes[1] is not None:
+            counted = subtract(scrapes[0], scrapes[1])
+            generated, verify_calls = counted.generated_tokens, counted.verify_calls
+            if generated is not None and generated > received * (1 + _FOREIGN_SHARE) + len(records):
+                notes = (f"the server generated {generated:.0f} tokens while {received} were received: others used it",)
+            if generated is not None and verify_calls:
+                counters = Reading(
+                    "/metrics", count_accepted(generated, received, len(records)) / verify_calls, int(verify_calls)
+                )
+        lines = parse_lines(self._read_log()[log_length:]) if self._read_log else []
+        readings = [
+            counters,
+            Reading("/server_info", average),
+            # The first line also covers steps before this cell.
+            Reading("the log", mean_accept_length(lines[1:])),
+        ]
+        figure, oddities = choose_accept_length(readings, speculative=self._speculative)
+        return figure, (*notes, *oddities)
+
+    def _prompts(self, cell: Cell, repeat: int, count: int, nonce: str | None) -> tuple[Prompt, ...]:
+        ratio = {} if self._characters_per_token is None else {"characters_per_token": self._characters_per_token}
+        return build_prompts(
+            cell,
+            repeat,
+            count,
+            seed=self._settings.sampling.seed,
+            output_tokens=self._settings.output_tokens,
+            nonce=nonce,
+            **ratio,
+        )
+
+    def _render(self, prompts: Sequence[Prompt], repeat: int, max_tokens: int) -> list[ChatRequest]:
+        return [
+            render_request(
+                prompt_id=prompt.prompt_id,
+                repeat=repeat,
+                model=self._model or "default",
+                messages=prompt.messages,
+                sampling=self._settings.sampling,
+                seed=prompt.seed,
+                max_tokens=max_tokens,
+                ignore_eos=self._settings.ignore_eos,
+            )
+            for prompt in prompts
+        ]
+
+    def _limits(self) -> RequestLimits:
+        settings = self._settings
+        return RequestLimits(
+            settings.connect_timeout_s,
+            settings.first_token_timeout_s,
+            settings.gap_timeout_s,
+            settings.request_timeout_s,
+        )
+
+    def _describe(self, cell: Cell, flush: Flush, nonce: str | None) -> dict[str, object]:
+        """Everything that was stated to the server, for the record."""
+        return {
+            "type": "cell",
+            "cell": cell.name,
+            "model": self._model,
+            "characters_per_token": self._characters_per_token,
+            "cache": flush.value,
+            "nonce": nonce,
+            "settings": self._settings.model_dump(mode="json", exclude={"stages"}),
+        }
+
+
+class _CellRun:
+    """Sends batches of requests at one concurrency and writes their records."""
+
+    def __init__(self, client: ChatClient, file: RecordFile, concurrency: int) -> None:
+        self._client = client
+        self._file = file
+        self._concurrency = concurrency
+
+    async def measure(self, requests: Sequence[ChatRequest]) -> Repeat:
+        """Send one batch and return its records with the wall time from the first sent to the last ended."""
+        records = await run_closed_loop(
+            self._client.ask, requests, self._concurrency, lambda record: self._file.append(record.to_json())
+        )
+        start_s = min(record.sent_at_s for record in records)
+        return Repeat(tuple(records), max(record.ended_at_s for record in records) - start_s)
+
+
+def count_accepted(generated: float, received: int, requests: int) -> float:
+    """Tokens that verify steps emitted: a request's first token comes from its prefill, where it was counted.
+
+    Args:
+        generated: by the server's counter.
+        received: by the usage of our requests.
+        requests: how many.
+
+    >>> count_accepted(1000, 1000, 10), count_accepted(990, 1000, 10)
+    (990, 990)
+    """
+    return generated - requests if generated >= received - requests / 2 else generated
