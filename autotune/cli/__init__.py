@@ -28,6 +28,9 @@ EXIT_CODES = {
 
 SUMMARIES = {
     "status": "Show what a study has found so far; works while it runs.",
+    "report": "Write one self-contained HTML page about a study.",
+    "export": "Print the best configuration as a systemd drop-in or as plain flags.",
+    "serve": "Run the embedded DDTree server.",
 }
 """One line for each command, in the order of ``--help``; kept here so that ``--help`` imports no command."""
 

@@ -31,6 +31,7 @@ from autotune.events import (
 )
 from autotune.export.wording import (
     UNKNOWN,
+    clean,
     render_configuration,
     render_count,
     render_duration,
@@ -94,7 +95,7 @@ def render_objectives(objectives: Objectives) -> str:
         if figure is not None
     ]
     if objectives.pass_at_1 is not None:
-        parts.append(f"pass@1 {100 * objectives.pass_at_1.value:.0f} %")
+        parts.append(f"pass@1 {100 * objectives.pass_at_1.value:.0f}%")
     return ", ".join(parts) or "no figures"
 
 
@@ -118,7 +119,7 @@ class PlainDisplay:
         line = render_event(event)
         if line is not None:
             with contextlib.suppress(OSError):
-                render.say(f"{self._now():%H:%M:%S} {render.clean(line)}")
+                render.say(f"{self._now():%H:%M:%S} {clean(line)}")
 
 
 class LiveDisplay:
@@ -169,7 +170,7 @@ class LiveDisplay:
                 pass
         if isinstance(event, StudyStarted | TrialEnded | Noted | StudyEnded):
             with contextlib.suppress(OSError):
-                self._console.print(Text(render.clean(render_event(event) or "")))
+                self._console.print(Text(clean(render_event(event) or "")))
 
     def board(self) -> RenderableType:
         """Draw what is known now."""
@@ -206,7 +207,7 @@ class LiveDisplay:
         if self._phase.cell is not None:
             parts.append(self._phase.cell.name)
         if self._answer is not None:
-            parts.append(f"{render_duration(self._answer.waited_s)}, last answer: {render.clean(self._answer.answer)}")
+            parts.append(f"{render_duration(self._answer.waited_s)}, last answer: {clean(self._answer.answer)}")
         if self._progress is not None and self._progress.trial_left_s is not None:
             left = self._progress.trial_left_s - (self._clock() - self._progress_at)
             parts.append(f"about {render_duration(max(left, 0.0))} left in this trial")
@@ -223,7 +224,7 @@ class LiveDisplay:
                 str(trial.number),
                 UNKNOWN if known.tokens_per_s_c1 is None else render_number(known.tokens_per_s_c1.value),
                 UNKNOWN if known.tokens_per_s_c32 is None else render_number(known.tokens_per_s_c32.value),
-                UNKNOWN if known.pass_at_1 is None else f"{100 * known.pass_at_1.value:.0f} %",
+                UNKNOWN if known.pass_at_1 is None else f"{100 * known.pass_at_1.value:.0f}%",
                 render_configuration(trial.configuration),
             )
         return table

@@ -8,17 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from autotune.errors import AutotuneError, ServerError
-
-
-def clean(text: str) -> str:
-    r"""Make untrusted text safe for a terminal: control characters (escape sequences too) become visible.
-
-    >>> clean("a\x1b[31mb")
-    'a\\x1b[31mb'
-    """
-    return "".join(
-        char if char in "\n\t" or char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
+from autotune.export.wording import clean
 
 
 def say(text: str) -> None:

@@ -11,12 +11,13 @@ from autotune.export.document import study_document
 from autotune.export.findings import Findings, accept_length, find
 from autotune.export.wording import (
     UNKNOWN,
-    render_configuration,
+    clean,
     render_count,
     render_duration,
     render_figure,
     render_gain,
     render_gain_with_interval,
+    render_noise,
     render_number,
     render_share,
 )
@@ -42,11 +43,11 @@ def command(study: str | None, study_directory: Path | None, as_json: bool) -> N
         render.show(line)
     render.show_table(
         ("", "trial", "kind", "state", "configuration", "C=1 tok/s", "gain", "C=32 tok/s", "gain", "pass@1", "accept"),
-        [_row(trial, findings) for trial in opened.view.trials],
+        [_row(trial, opened.view, findings) for trial in opened.view.trials],
     )
     for trial in opened.view.trials:
         if trial.reason:
-            render.show(f"trial {trial.number} {trial.state.value}: {render.clean(trial.reason)}")
+            render.show(f"trial {trial.number} {trial.state.value}: {clean(trial.reason)}")
 
 
 def render_summary(view: StudyView, findings: Findings, directory: Path) -> list[str]:
@@ -64,7 +65,7 @@ def render_summary(view: StudyView, findings: Findings, directory: Path) -> list
         number = choice.trial.number
         speeds = choice.trial.objectives
         lines += [
-            f"  recommended: trial {number}, {render_configuration(choice.trial.configuration)}",
+            f"  recommended: trial {number}, {view.space.describe(choice.trial.configuration)}",
             f"  why:         {choice.reason}",
             (
                 f"  C=1:         {render_figure(speeds.tokens_per_s_c1)} tokens/s, "
@@ -76,22 +77,11 @@ def render_summary(view: StudyView, findings: Findings, directory: Path) -> list
             ),
             f"  pass@1:      {render_share(speeds.pass_at_1)}",
         ]
-    lines.append(f"  noise:       {render_noise(findings)}")
+    lines.append(f"  noise:       {render_noise(findings.noise)}")
     return lines
 
 
-def render_noise(findings: Findings) -> str:
-    """Say which gains are beyond the noise between boots."""
-    noise = findings.noise
-    if noise is None:
-        return "unknown until the baseline has been booted twice; intervals are within one boot"
-    return (
-        f"{render_count(noise.boots, 'boot')} of the baseline differ by {100 * noise.spread:.1f} %; "
-        f"the smallest gain that one boot can prove is {100 * noise.smallest_gain:.1f} %"
-    )
-
-
-def _row(trial: TrialRecord, findings: Findings) -> tuple[str, ...]:
+def _row(trial: TrialRecord, view: StudyView, findings: Findings) -> tuple[str, ...]:
     accept = accept_length(trial, 32) or accept_length(trial, 1)
     speeds = trial.objectives
     return (
@@ -99,11 +89,11 @@ def _row(trial: TrialRecord, findings: Findings) -> tuple[str, ...]:
         str(trial.number),
         trial.kind.value,
         trial.state.value,
-        render_configuration(trial.configuration),
+        view.space.describe(trial.configuration),
         UNKNOWN if speeds.tokens_per_s_c1 is None else render_number(speeds.tokens_per_s_c1.value),
         render_gain(findings.gains_c1.get(trial.number)),
         UNKNOWN if speeds.tokens_per_s_c32 is None else render_number(speeds.tokens_per_s_c32.value),
         render_gain(findings.gains_c32.get(trial.number)),
-        UNKNOWN if speeds.pass_at_1 is None else f"{100 * speeds.pass_at_1.value:.0f} %",
+        UNKNOWN if speeds.pass_at_1 is None else f"{100 * speeds.pass_at_1.value:.0f}%",
         UNKNOWN if accept is None else render_number(accept),
     )

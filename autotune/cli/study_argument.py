@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-import autotune
 from autotune.errors import SettingsError, StudyMismatchError
+from autotune.packaged import find_packaged, list_packaged
 from autotune.settings import StudySettings, load_settings
 from autotune.study import StudyView, load_study
 
@@ -42,12 +42,11 @@ def find_settings(study: str | None) -> StudySettings:
     word = study or "embedded"
     if Path(word).suffix == ".toml" or "/" in word:
         return load_settings(Path(word))
-    folders = [STUDIES, *_packaged_folders()]
-    for folder in folders:
-        path = folder / f"{word}.toml"
-        if path.is_file():
-            return load_settings(path)
-    known = sorted({path.stem for folder in folders for path in folder.glob("*.toml")})
+    own = STUDIES / f"{word}.toml"
+    path = own if own.is_file() else find_packaged("studies", f"{word}.toml")
+    if path is not None:
+        return load_settings(path)
+    known = sorted({*(file.stem for file in STUDIES.glob("*.toml")), *list_packaged("studies")})
     near = difflib.get_close_matches(word, known, n=1)
     raise SettingsError(
         f"there is no study called {word!r}" + (f", did you mean {near[0]!r}?" if near else ""),
@@ -86,7 +85,7 @@ def _latest_directory() -> Path:
     Raises:
         StudyMismatchError: there is none.
     """
-    databases = sorted(STUDIES.glob("*/*.db"), key=lambda path: path.stat().st_mtime)
+    databases = sorted(STUDIES.glob("*/study.db"), key=lambda path: path.stat().st_mtime)
     if not databases:
         raise StudyMismatchError(
             "no study has been run here",
@@ -94,9 +93,3 @@ def _latest_directory() -> Path:
             hint="run `autotune optimize --trials 20` first, or name a study with --study-directory",
         )
     return databases[-1].parent
-
-
-def _packaged_folders() -> list[Path]:
-    """Where the study files lie that come with this package: inside an installed one, beside a source tree."""
-    package = Path(autotune.__file__).parent
-    return [folder for folder in (package / "studies", package.parent / "studies") if folder.is_dir()]

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scipy.special import stdtrit
-
+from autotune.interval import compare, student_quantile
+from autotune.objectives import CONCURRENCIES, weight
 from autotune.pareto import Choice, FrontPoint, choose, front
 from autotune.trial import Figure, TrialKind, TrialRecord, TrialState
 
 if TYPE_CHECKING:
+    from autotune.settings import StudySettings
     from autotune.study import StudyView
 
 
@@ -76,18 +77,21 @@ class Findings:
 def find(view: StudyView) -> Findings:
     """Draw every conclusion from a stored study."""
     baseline = view.baseline
-    weights = view.settings.objectives.context_weights
-    gains: dict[int, dict[int, Figure]] = {1: {}, 32: {}}
+    gains: dict[int, dict[int, Figure]] = {concurrency: {} for concurrency in CONCURRENCIES}
     if baseline is not None:
         for concurrency, found in gains.items():
             for trial in view.trials:
-                gain = compare(trial, baseline, concurrency, weights)
+                gain = measure_gain(trial, baseline, concurrency, view.settings)
                 if gain is not None:
                     found[trial.number] = gain
+    # One point for the baseline however often it was booted, or its luckiest boot would be on the front.
+    points = [trial for trial in view.trials if baseline is None or trial.kind is not TrialKind.BASELINE]
+    if baseline is not None:
+        points.insert(0, baseline)
     return Findings(
         baseline=baseline,
-        front=front(view.trials),
-        choice=None if baseline is None else choose(view.trials, baseline, view.settings.export),
+        front=front(points),
+        choice=None if baseline is None else choose(points, baseline, view.settings.export),
         gains_c1=gains[1],
         gains_c32=gains[32],
         states=Counter(trial.state for trial in view.trials),
@@ -96,44 +100,36 @@ def find(view: StudyView) -> Findings:
     )
 
 
-def compare(trial: TrialRecord, baseline: TrialRecord, concurrency: int, weights: Mapping[str, float]) -> Figure | None:
-    """Compare decode speeds prompt by prompt, because every trial gets the same prompts.
+def measure_gain(trial: TrialRecord, baseline: TrialRecord, concurrency: int, settings: StudySettings) -> Figure | None:
+    """Return the speed relative to the baseline over the contexts that both have measured at one concurrency.
 
-    Args:
-        trial: any trial with finished cells.
-        baseline: what to compare with.
-        concurrency: which cells to use.
-        weights: context length -> weight; missing ones weigh 1.
+    The value is the ratio of the two geometric means. The 95 % interval comes from comparing prompt by prompt, because
+    every trial gets the same prompts; it covers the noise within these boots, the noise between boots comes on top.
+    The count is that of compared prompts.
 
     Returns:
-        The ratio to the baseline over the contexts that both measured, with the 95 % interval over prompts (within these
-        boots: the noise between boots comes on top); ``None`` when they share no prompt.
+        ``None`` when they share no cell.
     """
-    theirs = {cell.cell: cell.per_prompt_log_speed for cell in baseline.cells}
-    total = mean = variance = 0.0
-    count = 0
-    freedom = math.inf
-    for cell in trial.cells:
-        if cell.cell.concurrency != concurrency:
-            continue
-        other = theirs.get(cell.cell, {})
-        differences = [speed - other[prompt] for prompt, speed in cell.per_prompt_log_speed.items() if prompt in other]
-        if not differences:
-            continue
-        weight = weights.get(str(cell.cell.context), 1.0)
-        total += weight
-        mean += weight * statistics.fmean(differences)
-        count += len(differences)
-        freedom = min(freedom, len(differences) - 1)
-        if len(differences) > 1:
-            variance += weight**2 * statistics.variance(differences) / len(differences)
-    if total == 0:
+    theirs = {cell.cell: cell for cell in baseline.cells}
+    pairs = [(cell, theirs[cell.cell]) for cell in trial.cells if cell.cell in theirs]
+    pairs = [(mine, other) for mine, other in pairs if mine.cell.concurrency == concurrency]
+    if not pairs:
         return None
-    ratio = math.exp(mean / total)
-    if freedom < 1:
-        return Figure(ratio, count)
-    half = float(stdtrit(freedom, 0.975)) * math.sqrt(variance) / total
-    return Figure(ratio, count, ratio * math.exp(-half), ratio * math.exp(half))
+    weights = [weight(mine.cell, settings) for mine, _ in pairs]
+    total = math.fsum(weights)
+    ratio = prompts = 0.0
+    halves: list[float | None] = []
+    for share, (mine, other) in zip((each / total for each in weights), pairs, strict=True):
+        ours, base = mine.decode_tokens_per_s, other.decode_tokens_per_s
+        ratio += share * math.log(ours.value / base.value)
+        paired = compare(ours, base, mine.per_prompt_log_speed, other.per_prompt_log_speed)
+        halves.append(None if paired.low is None or paired.high is None else share * (paired.high - paired.low) / 2)
+        prompts += len(set(mine.per_prompt_log_speed) & set(other.per_prompt_log_speed))
+    known = [half for half in halves if half is not None]
+    if len(known) < len(halves):
+        return Figure(math.exp(ratio), int(prompts))
+    half = math.hypot(*known)
+    return Figure(math.exp(ratio), int(prompts), math.exp(ratio - half), math.exp(ratio + half))
 
 
 def estimate_noise(trials: Sequence[TrialRecord]) -> Noise | None:
@@ -155,7 +151,7 @@ def estimate_noise(trials: Sequence[TrialRecord]) -> Noise | None:
         return None
     count = min(len(values) for values in known)
     spread = max(statistics.stdev(values) for values in known)
-    beyond = float(stdtrit(count - 1, 0.95)) * spread * math.sqrt(1 + 1 / count)
+    beyond = student_quantile(count - 1) * spread * math.sqrt(1 + 1 / count)
     return Noise(count, spread, math.expm1(beyond))
 
 

@@ -9,7 +9,20 @@ from autotune.trial import Configuration, Figure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from autotune.export.findings import Noise
+
 UNKNOWN = "-"
+
+
+def clean(text: str) -> str:
+    r"""Make untrusted text safe to look at: control characters (escape sequences too) become visible.
+
+    >>> clean("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    return "".join(
+        char if char in "\n\t" or char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
 
 
 def render_number(value: float) -> str:
@@ -40,32 +53,32 @@ def render_gain(gain: Figure | None) -> str:
     """Write a ratio to the baseline as a change in percent.
 
     >>> render_gain(Figure(1.123, 8))
-    '+12.3 %'
+    '+12.3%'
     """
-    return UNKNOWN if gain is None else f"{_percent(gain.value)} %"
+    return UNKNOWN if gain is None else f"{_percent(gain.value)}%"
 
 
 def render_gain_with_interval(gain: Figure | None) -> str:
     """Write a ratio to the baseline as a change in percent, with its interval and count.
 
     >>> render_gain_with_interval(Figure(1.123, 8, 1.1, 1.147))
-    '+12.3 % (+10.0 to +14.7, n=8)'
+    '+12.3% (+10.0 to +14.7, n=8)'
     """
     if gain is None:
         return UNKNOWN
-    return f"{_percent(gain.value)} % ({_render_interval(gain, _percent)}n={gain.count})"
+    return f"{_percent(gain.value)}% ({_render_interval(gain, _percent)}n={gain.count})"
 
 
 def render_share(figure: Figure | None) -> str:
     """Write a share in percent with its interval and count.
 
     >>> render_share(Figure(0.7, 40, 0.546, 0.819))
-    '70 % (55 to 82, n=40)'
+    '70% (55 to 82, n=40)'
     """
     if figure is None:
         return UNKNOWN
     interval = _render_interval(figure, lambda value: f"{100 * value:.0f}")
-    return f"{100 * figure.value:.0f} % ({interval}n={figure.count})"
+    return f"{100 * figure.value:.0f}% ({interval}n={figure.count})"
 
 
 def render_configuration(configuration: Configuration) -> str:
@@ -93,6 +106,16 @@ def render_duration(seconds: float | None) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def render_noise(noise: Noise | None) -> str:
+    """Say which gains are beyond the noise between boots."""
+    if noise is None:
+        return "unknown until the baseline has been booted twice; intervals are within one boot"
+    return (
+        f"{render_count(noise.boots, 'boot')} of the baseline differ by {100 * noise.spread:.1f}%; "
+        f"the smallest gain that one boot can prove is {100 * noise.smallest_gain:.1f}%"
+    )
 
 
 def render_count(count: int, noun: str) -> str:

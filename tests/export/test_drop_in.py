@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -78,7 +79,7 @@ def ask_systemd():
             pytest.fail("systemd is not installed")
         pytest.skip("needs /lib/systemd/systemd (Debian package systemd)")
     # The manager refuses to test as root, and nobody else can walk into pytest's own folders.
-    nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    nobody: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         folder = root / "units"
@@ -93,7 +94,7 @@ def ask_systemd():
             (folder / "x.service").write_text(unit, encoding="utf-8")
             (folder / "x.service.d" / "50-autotune.conf").write_text(drop_in, encoding="utf-8")
             done = subprocess.run(
-                [SYSTEMD, "--test", "--system", "--unit=x.service"],
+                [str(SYSTEMD), "--test", "--system", "--unit=x.service"],
                 env={
                     "HOME": f"{root}/run",
                     "XDG_RUNTIME_DIR": f"{root}/run",

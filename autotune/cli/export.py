@@ -1,0 +1,123 @@
+"""``autotune export``: the best configuration as a systemd drop-in with its provenance, or as plain flags."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from autotune import __version__
+from autotune.cli import render, study_argument
+from autotune.errors import UserError
+from autotune.export.drop_in import render_drop_in
+from autotune.export.findings import Findings, find
+from autotune.export.provenance import Provenance, render_header
+from autotune.pareto import Choice
+from autotune.study import StudyView
+from autotune.trial import TrialRecord, TrialState
+
+
+@click.command("export")
+@study_argument.argument
+@study_argument.directory_option
+@click.option(
+    "--trial",
+    "number",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Export this trial instead of the recommended one.",
+)
+@click.option(
+    "--rule",
+    type=click.Choice(["balanced", "c1", "c32"]),
+    help="Recommend by this rule instead of the study's: both gains together, one user, or 32 users.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["drop-in", "flags"]),
+    default="drop-in",
+    show_default=True,
+    help="A systemd drop-in, or variables and flags for a shell.",
+)
+def command(study: str | None, study_directory: Path | None, number: int | None, rule: str | None, form: str) -> None:
+    """Print the best configuration as a systemd drop-in or as plain flags.
+
+    The drop-in goes to stdout, what it holds and why to stderr. Put it into /etc/systemd/system/UNIT.d/, then run
+    `systemctl daemon-reload` and restart the unit. STUDY as in `autotune status`.
+    """
+    if number is not None and rule is not None:
+        raise click.UsageError("--trial names a trial and --rule chooses one: give only one of them")
+    view = study_argument.open_view(study, study_directory).view
+    if rule is not None:
+        chosen = view.settings.export.model_copy(update={"rule": rule})
+        settings = view.settings.model_copy(update={"export": chosen})
+        view = StudyView(settings, view.space, view.trials)
+    findings = find(view)
+    choice = _choose(view, findings, number)
+    if form == "flags":
+        render.show(render_flags(view, choice.trial))
+    else:
+        render.show(_render_drop_in(view, findings, choice))
+    render.say(f"trial {choice.trial.number}, {view.space.describe(choice.trial.configuration)}: {choice.reason}")
+
+
+def render_flags(view: StudyView, trial: TrialRecord) -> str:
+    """Render variables as shell commands and then the flags, quoted for a shell."""
+    rendering = view.space.render_flags(trial.configuration)
+    lines = [
+        f"unset {name}" if value is None else f"export {name}={shlex.quote(value)}"
+        for name, value in rendering.environment.items()
+    ]
+    return "\n".join([*lines, shlex.join(rendering.arguments)])
+
+
+def _choose(view: StudyView, findings: Findings, number: int | None) -> Choice:
+    """Return the trial to export and why.
+
+    Raises:
+        UserError: there is no such trial, it is not complete, or nothing can be recommended yet.
+    """
+    if number is None:
+        if findings.choice is None:
+            raise UserError(
+                "nothing can be recommended: the baseline has not been measured",
+                where=f"study {view.settings.name}",
+                hint="let `autotune optimize` finish its first trial, or name a trial with --trial",
+            )
+        return findings.choice
+    trial = next((trial for trial in view.trials if trial.number == number), None)
+    complete = ", ".join(str(trial.number) for trial in view.trials if trial.state is TrialState.COMPLETE) or "none yet"
+    if trial is None:
+        raise UserError(
+            f"there is no trial {number}", where=f"study {view.settings.name}", hint=f"complete trials: {complete}"
+        )
+    if trial.state is not TrialState.COMPLETE:
+        raise UserError(
+            f"trial {number} is {trial.state.value}" + (f": {trial.reason}" if trial.reason else ""),
+            where=f"study {view.settings.name}",
+            hint=f"export a complete trial: {complete}",
+        )
+    return Choice(trial, "named by hand with --trial")
+
+
+def _render_drop_in(view: StudyView, findings: Findings, choice: Choice) -> str:
+    trial = choice.trial
+    if trial.boot is None:
+        raise UserError(
+            f"trial {trial.number} has no record of the command it ran",
+            where=f"study {view.settings.name}",
+            hint="export another trial, or use --format flags",
+        )
+    provenance = Provenance(
+        study=view.settings.name,
+        trial=trial,
+        baseline=findings.baseline,
+        reason=choice.reason,
+        autotune_version=__version__,
+        written_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    environment = {**view.settings.server.environment, **view.space.render_flags(trial.configuration).environment}
+    return render_drop_in(trial.boot.command, environment, render_header(provenance, findings))

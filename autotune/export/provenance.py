@@ -1,0 +1,115 @@
+"""Where a figure comes from: study, trial, server, flags and versions, without secrets (pure)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from autotune.export.findings import Findings
+from autotune.export.wording import (
+    render_configuration,
+    render_figure,
+    render_gain_with_interval,
+    render_share,
+)
+from autotune.trial import TrialRecord
+
+HIDDEN = "(hidden)"
+
+_SECRET_WORDS = frozenset(
+    {"APIKEY", "AUTH", "BEARER", "CREDENTIAL", "CREDENTIALS", "KEY", "PASSWD", "PASSWORD", "PWD", "SECRET", "TOKEN"}
+)
+_USERINFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What somebody needs who finds a drop-in next year.
+
+    Attributes:
+        study: name of the study.
+        trial: the trial that was exported.
+        baseline: what it is compared with; ``None`` when it was never measured.
+        reason: why this trial.
+        autotune_version: of this package.
+        written_at: UTC, ISO 8601.
+    """
+
+    study: str
+    trial: TrialRecord
+    baseline: TrialRecord | None
+    reason: str
+    autotune_version: str
+    written_at: str
+
+
+def render_header(provenance: Provenance, findings: Findings) -> list[str]:
+    """Return the comment lines at the top of a drop-in."""
+    trial = provenance.trial
+    number = trial.number
+    lines = [
+        f"Written by autotune {provenance.autotune_version} on {provenance.written_at}",
+        f'from trial {number} of study "{provenance.study}", measured {trial.started_at or "at an unknown time"}.',
+        f"Configuration: {render_configuration(trial.configuration)}",
+        f"Why this one:  {provenance.reason}",
+        (
+            f"C=1:    {render_figure(trial.objectives.tokens_per_s_c1)} tokens/s,"
+            f" {render_gain_with_interval(findings.gains_c1.get(number))} against the baseline"
+        ),
+        (
+            f"C=32:   {render_figure(trial.objectives.tokens_per_s_c32)} tokens/s,"
+            f" {render_gain_with_interval(findings.gains_c32.get(number))} against the baseline"
+        ),
+        f"pass@1: {render_share(trial.objectives.pass_at_1)}",
+        "Intervals are 95% within one boot.",
+    ]
+    if findings.noise is not None:
+        lines[-1] += f" The smallest gain beyond the noise between boots is {100 * findings.noise.smallest_gain:.1f}%."
+    if provenance.baseline is not None:
+        lines.append(f"Baseline: {render_configuration(provenance.baseline.configuration)}")
+    if trial.boot is not None and trial.boot.version is not None:
+        lines.append(f"Server version: {trial.boot.version}")
+    return lines
+
+
+def is_secret(name: str) -> bool:
+    """True when a variable or flag looks by its name as if its value were secret.
+
+    >>> [is_secret(name) for name in ("HF_TOKEN", "--api-key", "MAX_TOKENS", "--tokenizer-path")]
+    [True, True, False, False]
+    """
+    return any(word in _SECRET_WORDS for word in re.split(r"[^A-Z0-9]+", name.upper()))
+
+
+def hide_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return variables as they may be shown.
+
+    >>> hide_secrets({"HF_TOKEN": "abc", "URL": "http://me:pw@host/", "N": "1"})
+    {'HF_TOKEN': '(hidden)', 'URL': 'http://(hidden)@host/', 'N': '1'}
+    """
+    return {
+        name: HIDDEN if is_secret(name) and value else _USERINFO.sub(HIDDEN, value)
+        for name, value in environment.items()
+    }
+
+
+def hide_secret_arguments(command: Sequence[str]) -> list[str]:
+    """Return an argument vector as it may be shown.
+
+    >>> hide_secret_arguments(["serve", "--api-key", "abc", "--admin-key=x", "--port", "1"])
+    ['serve', '--api-key', '(hidden)', '--admin-key=(hidden)', '--port', '1']
+    """
+    shown: list[str] = []
+    is_value = False
+    for word in command:
+        name, separator, _ = word.partition("=")
+        is_flag = word.startswith("-")
+        if is_value and not is_flag:
+            shown.append(HIDDEN)
+        elif is_flag and separator and is_secret(name):
+            shown.append(f"{name}={HIDDEN}")
+        else:
+            shown.append(_USERINFO.sub(HIDDEN, word))
+        is_value = is_flag and not separator and is_secret(name)
+    return shown
