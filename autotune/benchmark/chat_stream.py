@@ -5,6 +5,7 @@ Pure: bytes and arrival times go in, a record comes out, the same for every way 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from autotune.benchmark.chat_chunk import DONE, ChatChunk, Usage, parse_chunk
@@ -162,5 +163,5 @@ def spread_tokens(total: int, characters: Sequence[int]) -> tuple[int, ...]:
 
 def _is_sound(counts: Sequence[int], total: int) -> bool:
     """True for counts that start at one or more, never fall, and end at most at the total."""
-    rises = all(before <= after for before, after in zip(counts, counts[1:], strict=False))
+    rises = all(before <= after for before, after in itertools.pairwise(counts))
     return rises and counts[0] >= 1 and counts[-1] <= total and (len(counts) == 1 or counts[0] < counts[-1])

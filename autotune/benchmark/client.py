@@ -110,6 +110,7 @@ class _Watch:
         self.stopped: tuple[Outcome, str] | None = None
 
     async def __aenter__(self) -> Self:
+        """Start watching."""
         await self._timeout.__aenter__()
         self._check()
         return self
@@ -117,6 +118,7 @@ class _Watch:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
+        """Stop watching; a request that was stopped ends here without an exception."""
         if self._timer is not None:
             self._timer.cancel()
         try:
@@ -167,12 +169,14 @@ class ChatClient:
         )
 
     async def __aenter__(self) -> Self:
+        """Open the client."""
         await self._http.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Close its connections."""
         await self._http.__aexit__(kind, error, trace)
 
     async def ask(self, request: ChatRequest) -> RequestRecord:

@@ -17,6 +17,7 @@ class RecordFile:
         self._file: BinaryIO | None = None
 
     def __enter__(self) -> Self:
+        """Open the file and make its folders."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self._path.open("ab")
         return self
@@ -24,6 +25,7 @@ class RecordFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -41,12 +41,14 @@ class ServerProbe:
         self._http = httpx.AsyncClient(base_url=url, timeout=timeout_s, trust_env=False)
 
     async def __aenter__(self) -> Self:
+        """Open the probe."""
         await self._http.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Close its connections."""
         await self._http.__aexit__(kind, error, trace)
 
     async def fetch_model(self) -> str:
