@@ -37,7 +37,7 @@ class Progress:
     """How far the study is and how long it will take; ``None`` is "cannot tell yet".
 
     Attributes:
-        counted: trials that used up one of ``--trials`` in this command.
+        counted: trials of the study that used up one of ``--trials``, those of earlier commands too.
         limit: ``--trials``; ``None`` when only time limits the command.
         elapsed_s: since the command started.
         trial_left_s: until the current trial ends, learned from earlier trials.
@@ -188,13 +188,11 @@ class StudyEnded(Event):
         reason: one sentence: why it ended.
         front: the Pareto front, fastest at C=1 first.
         restored: one sentence about the host as it was left.
-        smallest_gain: the smallest relative speed gain that this many baseline boots can prove; ``None`` while unknown.
     """
 
     reason: str
     front: tuple[TrialRecord, ...]
     restored: str
-    smallest_gain: float | None = None
 
 
 Observer = Callable[[Event], None]

@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "autotune"
 
 LAYERS: list[set[str]] = [
-    {"errors"},
+    {"errors", "clock"},
     {"trial"},
     {"settings", "events"},
     {"search_space", "servers", "objectives", "eta"},

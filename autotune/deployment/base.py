@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from autotune.errors import PortTakenError
 from autotune.servers.base import LaunchSpec
 
 
@@ -47,6 +49,18 @@ class Observation:
     differences: tuple[str, ...] = ()
 
 
+def explain_foreign(observation: Observation, url: str) -> PortTakenError:
+    """Say who has the port and why it is left alone."""
+    who = "a process" if observation.pid is None else f"process {observation.pid}"
+    command = f" ({shlex.join(observation.command)})" if observation.command else ""
+    why = "; ".join(observation.differences) or "it is not the study's server"
+    return PortTakenError(
+        f"{who}{command} listens there and is left alone: {why}",
+        where=url,
+        hint="stop it yourself, choose another server.port, or make [baseline] and server.command describe it",
+    )
+
+
 class Deployment(ABC):
     """One host with one server on it, driven strictly sequentially by one tuner.
 
@@ -75,6 +89,11 @@ class Deployment(ABC):
         Raises:
             RestoreError: as :meth:`restore`.
         """
+
+    @property
+    @abstractmethod
+    def was_serving(self) -> bool:
+        """True when a server ran before us, so that it must run again afterwards."""
 
     @abstractmethod
     def observe(self) -> Observation:

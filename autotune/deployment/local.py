@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from autotune.deployment.base import Deployment, Observation, Occupant
+from autotune.deployment.base import Deployment, Observation, Occupant, explain_foreign
 from autotune.deployment.command_line import find_differences
 from autotune.deployment.found_server import describe_found, end_found, run_again, say_by_hand
 from autotune.deployment.guarded_process import DEATH_PATIENCE_S, GuardedProcess, end_marked
@@ -34,7 +34,7 @@ from autotune.deployment.process import (
     read_environment,
     read_parent,
 )
-from autotune.errors import HostError, PortTakenError, RestoreError
+from autotune.errors import HostError, RestoreError
 from autotune.servers.base import LaunchSpec
 
 _LOOK_AGAIN_S = 0.05
@@ -98,6 +98,13 @@ class LocalDeployment(Deployment):
             self.restore()
         finally:
             self._lock.release()
+
+    @property
+    def was_serving(self) -> bool:
+        """True when a server ran before us."""
+        if self._record is not None:
+            return self._record.found is not None
+        return self.observe().occupant is Occupant.BASELINE
 
     def observe(self) -> Observation:
         """Look at the host without changing anything."""
@@ -232,16 +239,8 @@ class LocalDeployment(Deployment):
         return next((pid for pid in matches if read_parent(pid) not in matches), None)
 
     def _refuse_foreign(self, observation: Observation) -> None:
-        if observation.occupant is not Occupant.FOREIGN:
-            return
-        who = "a process" if observation.pid is None else f"process {observation.pid}"
-        command = f" ({shlex.join(observation.command)})" if observation.command else ""
-        why = "; ".join(observation.differences) or "it is not the study's server"
-        raise PortTakenError(
-            f"{who}{command} listens there and is left alone: {why}",
-            where=self.url,
-            hint="stop it yourself, choose another server.port, or make [baseline] and server.command describe it",
-        )
+        if observation.occupant is Occupant.FOREIGN:
+            raise explain_foreign(observation, self.url)
 
     def _remember(self, record: HostRecord) -> None:
         save_record(self._record_path, record)

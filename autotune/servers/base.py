@@ -49,6 +49,10 @@ class ServerDialect(ABC):
         """Return what to start for a canonical configuration; pure."""
 
     @abstractmethod
+    def is_speculative(self, configuration: Configuration) -> bool:
+        """Whether the server speculates with this configuration; plain decoding has no accept length; pure."""
+
+    @abstractmethod
     def probe(self, url: str) -> Probe:
         """Look once whether the server can generate; refused, 503 and time-outs are phases, not errors."""
 

@@ -55,6 +55,10 @@ class SglangDialect(ServerDialect):
                 command = (*command, flag, value)
         return LaunchSpec(command, {**self._server.environment, **rendering.environment, _SIMULATION_VARIABLE: None})
 
+    def is_speculative(self, configuration: Configuration) -> bool:
+        """Whether the configuration asks for a speculative algorithm."""
+        return self._space.reported(configuration).get("speculative_algorithm") is not None
+
     def probe(self, url: str) -> Probe:
         """Ask for a few tokens and check that text came; the health endpoints are not asked."""
         sampling = {"temperature": 0.0, "max_new_tokens": _PROBE_TOKENS, "ignore_eos": True}
@@ -102,8 +106,7 @@ class SglangDialect(ServerDialect):
 
     def find_suspicion(self, configuration: Configuration, accept_length: float | None) -> str | None:
         """Say so when speculation is on and hardly anything is accepted."""
-        is_speculating = self._space.reported(configuration).get("speculative_algorithm") is not None
-        if not is_speculating or accept_length is None or accept_length >= _BROKEN_ACCEPT_LENGTH:
+        if not self.is_speculative(configuration) or accept_length is None or accept_length >= _BROKEN_ACCEPT_LENGTH:
             return None
         return (
             f"the accept length is {accept_length:.2f}: the drafter seems broken, "

@@ -61,6 +61,10 @@ class FakeDeployment(Deployment):
     ) -> None:
         self.restore()
 
+    @property
+    def was_serving(self) -> bool:
+        return self.found is Occupant.BASELINE
+
     def observe(self) -> Observation:
         if self.occupant is Occupant.OURS and self.poll() is not None:
             return Observation(Occupant.NOBODY)

@@ -29,6 +29,9 @@ class TimedDialect(ServerDialect):
     def render_launch(self, configuration: Configuration) -> LaunchSpec:
         raise NotImplementedError
 
+    def is_speculative(self, configuration: Configuration) -> bool:
+        raise NotImplementedError
+
     def probe(self, url: str) -> Probe:  # noqa: ARG002
         self.probes.append(self.clock.seconds)
         return self.answer(self.clock.seconds)

@@ -1,0 +1,74 @@
+"""How long will it take? Learned from the trials that ended; pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autotune.trial import TrialKind, TrialRecord, TrialState
+
+_CAUTION = 1.2
+"""Share added where being late breaks a promise."""
+_STOP_S = 5.0
+"""Time to stop a server, which no trial records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """What trials took, in seconds; ``None`` while nothing was seen.
+
+    Attributes:
+        trial_s: one counted trial, on average, duplicates and failures left out.
+        baseline_s: one boot of the baseline, measured.
+        longest_s: the longest trial that was measured to its end.
+        boot_s: the longest time from start to the first checked generation.
+    """
+
+    trial_s: float | None
+    baseline_s: float | None
+    longest_s: float | None
+    boot_s: float | None
+
+    def needed_s(self, *, restores_server: bool) -> float | None:
+        """Return the time that another trial and the restore may take, with caution; ``None`` while unknown."""
+        restore_s = self.restore_s(restores_server=restores_server)
+        return None if self.longest_s is None or restore_s is None else _CAUTION * self.longest_s + restore_s
+
+    def restore_s(self, *, restores_server: bool) -> float | None:
+        """Return the time that putting the host back may take, with caution; ``None`` while unknown."""
+        if not restores_server:
+            return _STOP_S
+        return None if self.boot_s is None else _CAUTION * self.boot_s + _STOP_S
+
+    def study_left_s(self, trials_left: int, baselines_left: int, *, restores_server: bool) -> float | None:
+        """Return the time until everything is over, on average; ``None`` while unknown."""
+        trial_s = self.trial_s if self.trial_s is not None else self.baseline_s
+        if trial_s is None:
+            return None
+        baseline_s = self.baseline_s if self.baseline_s is not None else trial_s
+        restore_s = (self.boot_s or 0.0) + _STOP_S if restores_server else _STOP_S
+        return trials_left * trial_s + baselines_left * baseline_s + restore_s
+
+
+def learn_durations(trials: Sequence[TrialRecord]) -> Durations:
+    """Learn from the trials of a study.
+
+    Times are those of whole trials, so that a retry or a slow start is in them as often as it happens.
+    """
+    booted = [trial for trial in trials if trial.duration_s is not None and trial.state.is_final]
+    counted = [trial.duration_s for trial in booted if trial.state.counts and trial.kind is not TrialKind.BASELINE]
+    whole = [trial for trial in booted if trial.state is TrialState.COMPLETE]
+    baselines = [trial.duration_s for trial in whole if trial.kind is TrialKind.BASELINE]
+    boots = [trial.boot.ready_after_s for trial in trials if trial.boot is not None]
+    return Durations(
+        trial_s=_mean(counted),
+        baseline_s=_mean(baselines),
+        longest_s=max((trial.duration_s for trial in whole if trial.duration_s is not None), default=None),
+        boot_s=max((boot for boot in boots if boot is not None), default=None),
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None

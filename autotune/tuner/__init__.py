@@ -1,0 +1,1 @@
+"""The trial loop: boot, measure, judge, restore."""

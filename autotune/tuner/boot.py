@@ -1,0 +1,115 @@
+"""Bring one configuration up and prove that it is what runs: reuse or stop and start, wait, read the flags back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from autotune.clock import Clock
+from autotune.deployment.base import Deployment, Occupant, explain_foreign
+from autotune.deployment.readiness import wait_until_ready
+from autotune.errors import FlagsMismatch, HostError
+from autotune.events import Activity
+from autotune.servers.base import ServerDialect
+from autotune.settings import ServerSettings
+from autotune.trial import BootRecord, Configuration
+from autotune.tuner.interruption import Interruption
+
+
+class Booter:
+    """Boots configurations on one host.
+
+    Args:
+        deployment: the host.
+        dialect: the server's family.
+        settings: time limits of the server's phases.
+        clock: what is waited by.
+        interruption: keeps signals out of stops and starts.
+        on_activity: told what is done next.
+        on_wait: told the server's last answer and the seconds waited; may raise to give up.
+    """
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        dialect: ServerDialect,
+        settings: ServerSettings,
+        clock: Clock,
+        interruption: Interruption,
+        on_activity: Callable[[Activity], None],
+        on_wait: Callable[[str, float], None],
+    ) -> None:
+        self._deployment = deployment
+        self._dialect = dialect
+        self._settings = settings
+        self._clock = clock
+        self._interruption = interruption
+        self._on_activity = on_activity
+        self._on_wait = on_wait
+
+    def bring_up(self, configuration: Configuration, log_path: Path, *, may_reuse: bool) -> BootRecord:
+        """Make the host serve a configuration and return the proof.
+
+        Args:
+            configuration: in canonical form.
+            log_path: file of this boot for the server's output.
+            may_reuse: use a live or loading server that has this configuration as it is.
+
+        Raises:
+            ServerError: the configuration does not come up, or something else runs.
+            HostError: the host is at fault.
+        """
+        launch = self._dialect.render_launch(configuration)
+        self._on_activity(Activity.OBSERVING)
+        observation = self._deployment.observe()
+        if observation.occupant is Occupant.FOREIGN:
+            raise explain_foreign(observation, self._deployment.url)
+        reused = may_reuse and observation.launch == launch and self._deployment.poll() is None
+        if not reused:
+            if observation.occupant is not Occupant.NOBODY:
+                self._on_activity(Activity.STOPPING)
+            with self._interruption.deferred("the server is being stopped"):
+                self._deployment.stop()
+            self._on_activity(Activity.STARTING)
+            with self._interruption.deferred("the server is being started"):
+                self._deployment.start(launch, log_path)
+        ready_after_s = self.wait(Activity.LOADING)
+        self._on_activity(Activity.VERIFYING)
+        effective = self._dialect.fetch_effective_flags(self._deployment.url, self._deployment.read_environment())
+        mismatches = self._dialect.find_mismatches(configuration, effective)
+        if mismatches:
+            raise FlagsMismatch(
+                f"the server runs something else: {'; '.join(mismatches)}",
+                where=self._deployment.url,
+                hint="its figures would belong to no configuration of this study",
+                log_lines=self._deployment.read_log()[-20:],
+            )
+        running = self._deployment.observe()
+        if running.pid is None:
+            raise HostError("the server has no process that can be found", where=self._deployment.url)
+        version = effective.get("version")
+        return BootRecord(
+            pid=running.pid,
+            command=running.command,
+            environment={name: value for name, value in launch.environment.items() if value is not None},
+            effective_flags=effective,
+            ready_after_s=None if reused else ready_after_s,
+            reused=reused,
+            version=None if version is None else str(version),
+        )
+
+    def wait(self, activity: Activity) -> float:
+        """Wait until the server in use is ready; return the seconds this took.
+
+        Raises:
+            ServerError: as :func:`wait_until_ready`.
+        """
+        self._on_activity(activity)
+        return wait_until_ready(
+            self._dialect,
+            self._deployment,
+            ready_timeout_s=self._settings.ready_timeout_s,
+            stall_timeout_s=self._settings.stall_timeout_s,
+            clock=self._clock,
+            on_wait=self._on_wait,
+        )

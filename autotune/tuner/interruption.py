@@ -1,0 +1,102 @@
+"""Ctrl-C, SIGTERM and SIGHUP end the study at a moment that leaves nothing half done."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Self
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Somebody asked the command to end. A KeyboardInterrupt, because event loops let only that through.
+
+    Attributes:
+        number: the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell expects: 128 and the number of the signal."""
+        return 128 + self.number
+
+
+class Interruption:
+    """Turns the first signal into :class:`Interrupted` and answers later ones in words.
+
+    Use as a context manager on the main thread. Signals that were ignored before, as under ``nohup``, stay ignored.
+    """
+
+    def __init__(self) -> None:
+        self._received: int | None = None
+        self._is_raised = False
+        self._deferrals = 0
+        self._activity = "the server is being put back as it was found"
+        self._before: dict[signal.Signals, object] = {}
+
+    def __enter__(self) -> Self:
+        """Take over the signals."""
+        for number in _SIGNALS:
+            before = signal.getsignal(number)
+            if before is not signal.SIG_IGN:
+                self._before[number] = before
+                signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give the signals back."""
+        for number, before in self._before.items():
+            signal.signal(number, before)  # type: ignore[arg-type]  # what getsignal returned
+        self._before.clear()
+
+    @contextmanager
+    def deferred(self, activity: str) -> Iterator[None]:
+        """Let nothing interrupt the block; a signal that comes meanwhile is raised at its end.
+
+        Args:
+            activity: what is going on, for whoever sends a signal.
+        """
+        self._deferrals += 1
+        self._activity = activity
+        try:
+            yield
+        finally:
+            self._deferrals -= 1
+        self.check()
+
+    def check(self) -> None:
+        """Raise the first signal if it was not raised yet.
+
+        Raises:
+            Interrupted: a signal came.
+        """
+        if self._received is not None and not self._is_raised and self._deferrals == 0:
+            self._is_raised = True
+            raise Interrupted(self._received)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if self._received is None:
+            self._received = number
+            if self._deferrals:
+                self._say(f"{self._activity}; then it ends")
+        else:
+            self._say(f"already ending: {self._activity}; please wait, kill -9 would leave it to the next command")
+        self.check()
+
+    @staticmethod
+    def _say(sentence: str) -> None:
+        """Write past every buffer: a handler may run in the middle of another write."""
+        try:
+            os.write(2, f"\nautotune: {sentence}\n".encode())
+        except OSError:
+            return  # the terminal is gone, which is what SIGHUP says
