@@ -10,7 +10,16 @@ from typing import Final
 from autotune.errors import ImpossibleMetric
 from autotune.interval import compare, geometric_mean
 from autotune.settings import StudySettings
-from autotune.trial import Cell, CellMeasurement, EvaluationMeasurement, Figure, Objectives, TrialRecord, Verdict
+from autotune.trial import (
+    Cell,
+    CellMeasurement,
+    EvaluationMeasurement,
+    Figure,
+    Objectives,
+    TrialRecord,
+    TrialState,
+    Verdict,
+)
 
 CONCURRENCIES: Final = (1, 32)
 """The two speed objectives, in their order."""
@@ -18,8 +27,8 @@ CONCURRENCIES: Final = (1, 32)
 OBJECTIVE_NAMES: Final = ("tokens_per_s_c1", "tokens_per_s_c32", "pass_at_1")
 """All maximised."""
 
-CONSTRAINT_NAMES: Final = ("launch", "context_loss", "pass_guard")
-"""In the one order in which every trial states them; 0 or less is met."""
+CONSTRAINT_NAMES: Final = ("context_loss", "launch", "pass_guard")
+"""In the one order in which every trial states them, which is also the order a database returns; 0 or less is met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +99,7 @@ def judge(trial: TrialRecord, baseline: TrialRecord | None, settings: StudySetti
     if baseline is not None:
         context = _context_loss(trial, baseline, objectives, settings)
         guard = _pass_guard(trial.evaluation, baseline.evaluation, settings.objectives.pass_guard_alpha)
-    constraints = dict(zip(CONSTRAINT_NAMES, (-1.0, context[0], guard[0]), strict=True))
+    constraints = dict(zip(CONSTRAINT_NAMES, (context[0], -1.0, guard[0]), strict=True))
     missed = [sentence for value, sentence in (context, guard) if value is not None and value > 0]
     return Judgement(objectives, constraints, missed[0] if missed else None)
 
@@ -181,6 +190,20 @@ def ranked_pass_at_1(trial: TrialRecord, baseline: TrialRecord | None) -> float 
         if known is not None and known.objectives.pass_at_1 is not None:
             return known.objectives.pass_at_1.value
     return None
+
+
+def told_values(trial: TrialRecord, baseline: TrialRecord | None, settings: StudySettings) -> list[float] | None:
+    """Return the objectives as Optuna is told them, in their order; ``None`` while a speed or pass@1 is unknown.
+
+    Of a feasible trial pass@1 is the value that ranks, of an infeasible one the raw value.
+    """
+    known = score(trial.cells, trial.evaluation, settings)
+    speeds = [known.tokens_per_s_c1, known.tokens_per_s_c32]
+    values = [figure.value for figure in speeds if figure is not None]
+    if settings.evaluation.enabled and known.pass_at_1 is not None:
+        ranked = ranked_pass_at_1(trial, baseline) if trial.state is TrialState.COMPLETE else None
+        values.append(known.pass_at_1.value if ranked is None else ranked)
+    return values if len(values) == (3 if settings.evaluation.enabled else 2) else None
 
 
 def check_cell(cell: CellMeasurement) -> None:

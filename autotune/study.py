@@ -1,71 +1,71 @@
-"""What has this study tried, and what comes next? The only module that moves a trial from one state to another."""
+"""What has this study tried, and what comes next? The only module that moves a trial from one state to another.
+
+Each finished cell, boot and evaluation is on disk before the call that records it returns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime as dt
+import random
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Final, Self
 
-from autotune.search_space import SearchSpace
+from autotune import __version__
+from autotune.baseline import pool_baseline
+from autotune.errors import ImpossibleMetric, ProblemSetChanged, StudyMismatchError
+from autotune.objectives import (
+    CONSTRAINT_NAMES,
+    OBJECTIVE_NAMES,
+    check_cell,
+    check_evaluation,
+    judge,
+    score,
+    told_values,
+)
+from autotune.pareto import Point
+from autotune.sampling.base import History, Sampler
+from autotune.sampling.stock import StockSampler, distributions_of
+from autotune.search_space import SearchSpace, search_space_of
 from autotune.settings import StudySettings
+from autotune.settings_difference import dump_settings, find_differences, load_settings_dump
+from autotune.storage import TrialStore, sqlite_url
+from autotune.study_lock import StudyLock
+from autotune.study_view import DATABASE_NAME, StudyView, load_study, missing_study, read_view, study_reference
+from autotune.suggestion import Suggestion, find_listed, find_retry, is_settled, measured_as
 from autotune.trial import (
     BootRecord,
     CellMeasurement,
-    Configuration,
     EvaluationMeasurement,
     TrialKind,
     TrialRecord,
     TrialState,
 )
+from autotune.trial_attributes import CELL_PREFIX, EXTRA_PREFIX, cell_key, dump_record, load_trial
+
+__all__ = ["Clock", "Study", "StudyView", "Suggestion", "load_study"]
+
+MAX_REPEATS: Final = 3
+"""Proposals that were measured before, in a row, until an unmeasured configuration is drawn at random instead."""
+
+_ENDED_EARLIER: Final = "the tuner ended while this trial was open"
 
 
 @dataclass(frozen=True, slots=True)
-class Suggestion:
-    """A configuration to boot next.
+class Clock:
+    """Where times come from.
 
     Attributes:
-        configuration: canonical form.
-        kind: who asked for it.
-        retries: number of the interrupted trial that this one takes up; ``None`` for a first attempt.
-        cells: finished cells of that interrupted trial, measured in its boot.
+        utc: the time of day.
+        monotonic: seconds, for durations.
     """
 
-    configuration: Configuration
-    kind: TrialKind
-    retries: int | None = None
-    cells: tuple[CellMeasurement, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class StudyView:
-    """A study as another process reads it: no lock, no writing.
-
-    Attributes:
-        settings: as stored when the study was made; ``storage`` is never stored.
-        space: its search space.
-        trials: by number.
-    """
-
-    settings: StudySettings
-    space: SearchSpace
-    trials: tuple[TrialRecord, ...]
-
-    @property
-    def baseline(self) -> TrialRecord | None: ...
-
-    @property
-    def counted(self) -> int: ...
-
-
-def load_study(directory: Path, *, storage: str | None = None, name: str | None = None) -> StudyView:
-    """Read a study without a lock; safe while its tuner runs.
-
-    Raises:
-        StudyMismatchError: there is no study here.
-    """
-    raise NotImplementedError
+    utc: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)
+    monotonic: Callable[[], float] = time.monotonic
 
 
 class Study:
@@ -77,56 +77,144 @@ class Study:
         directory: where the database and everything else the study makes lives.
     """
 
-    settings: StudySettings
-    space: SearchSpace
-    directory: Path
+    def __init__(
+        self, settings: StudySettings, space: SearchSpace, directory: Path, store: TrialStore, lock: StudyLock
+    ) -> None:
+        self.settings: Final = settings
+        self.space: Final = space
+        self.directory: Final = directory
+        self._store = store
+        self._lock = lock
+        self._clock = Clock()
+        self._sampler: Sampler = StockSampler(settings.sampler)
+        self._started: dict[int, float] = {}
 
     @classmethod
-    def open(cls, settings: StudySettings, directory: Path, *, create: bool = True) -> Self:
+    def open(
+        cls,
+        settings: StudySettings,
+        directory: Path,
+        *,
+        create: bool = True,
+        clock: Clock | None = None,
+        sampler: Sampler | None = None,
+    ) -> Self:
         """Open or make the study; open trials of a killed run become INTERRUPTED.
 
-        ``settings.try_`` and purely operational settings may differ from the stored ones.
+        Args:
+            settings: the study file; ``settings.try_`` and purely operational settings may differ from the stored ones.
+            directory: made when it does not exist.
+            create: make the study when there is none.
+            clock: where times come from.
+            sampler: who proposes configurations; default: the one that the settings name.
 
         Raises:
             HostBusyError: another process holds this study.
             StudyMismatchError: the stored study differs, or there is none and ``create`` is false.
             SearchSpaceError: the search space, the baseline or a listed configuration is wrong.
+            SettingsError: the storage cannot be opened.
         """
-        raise NotImplementedError
+        space = search_space_of(settings)
+        for values in (settings.baseline, *settings.try_):
+            space.resolve(values)
+        is_there = settings.storage is not None or (directory / DATABASE_NAME).is_file()
+        if not create and not (directory.is_dir() and is_there):
+            raise missing_study(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as undo:
+            lock = StudyLock(directory)
+            undo.callback(lock.release)
+            store = _open_store(settings, directory, create=create)
+            undo.callback(store.close)
+            study = cls(settings, space, directory, store, lock)
+            study._clock = clock or study._clock
+            study._sampler = sampler or study._sampler
+            study._match_settings()
+            study._close_open_trials()
+            undo.pop_all()
+        return study
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        """Return the study."""
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        """Release the lock."""
+        self.close()
 
     def close(self) -> None:
         """Release the lock; open trials stay open and become INTERRUPTED at the next :meth:`open`."""
+        self._store.close()
+        self._lock.release()
+
+    def _match_settings(self) -> None:
+        """Refuse a study that was made with other settings, else store the present ones."""
+        where = str(self.directory)
+        stored = self._store.read("settings")
+        if stored is not None:
+            differences = list(find_differences(load_settings_dump(stored, where), self.settings))
+            if self._store.read("search_space") != self.space.fingerprint:
+                differences.append(
+                    f"the search space {self.space.name!r} has other configurations or flags than before"
+                )
+            if differences:
+                raise StudyMismatchError(
+                    f"the study {self.settings.name!r} was made with other settings: {'; '.join(differences)}",
+                    where=where,
+                    hint="put them back to go on, or give the study another name",
+                )
+        self._store.write("search_space", self.space.fingerprint)
+        self._store.write("settings", dump_settings(self.settings))
+
+    def _close_open_trials(self) -> None:
+        """End what a killed run left open: as it had decided, where it had, else as INTERRUPTED."""
+        for number, is_open, attributes in self._store.trials():
+            if not is_open:
+                continue
+            trial = load_trial(number, attributes)
+            if trial.state.is_final:
+                self._tell(trial)
+            else:
+                self._end(number, TrialState.INTERRUPTED, _ENDED_EARLIER)
+
+    def view(self) -> StudyView:
+        """Return the study as a reader sees it now."""
+        return read_view(self.settings, self.space, self._store)
 
     def trials(self) -> tuple[TrialRecord, ...]:
-        """All trials by number, duplicates and interrupted ones included."""
-        raise NotImplementedError
+        """Return all trials by number, duplicates and interrupted ones included."""
+        return self.view().trials
 
     def trial(self, number: int) -> TrialRecord:
-        """One trial."""
-        raise NotImplementedError
+        """Return one trial."""
+        return load_trial(number, self._store.attributes(number))
 
     def baseline(self) -> TrialRecord | None:
-        """The baseline, all its complete boots pooled cell by cell; ``None`` until one is complete."""
-        raise NotImplementedError
+        """Return the baseline, all its complete boots pooled cell by cell; ``None`` until one is complete."""
+        return self.view().baseline
 
     def counted(self) -> int:
-        """Trials that used up one of ``--trials``."""
-        raise NotImplementedError
+        """Return how many trials used up one of ``--trials``."""
+        return self.view().counted
+
+    def reference(self) -> Point | None:
+        """Return the stored reference of the hypervolume; ``None`` until the first arms are measured."""
+        return self.view().reference
 
     def suggest_baseline(self) -> Suggestion:
-        """The configuration found on the host, as a trial that is never counted."""
-        raise NotImplementedError
+        """Return the configuration found on the host, as a trial that is never counted."""
+        trials = [trial for trial in self.trials() if trial.kind is TrialKind.BASELINE]
+        configuration = self.space.resolve(self.settings.baseline)
+        if trials and trials[-1].state is TrialState.INTERRUPTED:
+            return Suggestion(configuration, TrialKind.BASELINE, trials[-1].number, trials[-1].cells)
+        return Suggestion(configuration, TrialKind.BASELINE)
 
     def next_suggestion(self, *, listed_only: bool = False) -> Suggestion | None:
-        """What to boot next: interrupted again, then listed, then proposed by the sampler.
+        """Return what to boot next: interrupted again, then listed, then proposed by the sampler.
 
-        Proposals that were measured before are recorded as DUPLICATE on the way.
+        Asks and proposals that were measured before are recorded as DUPLICATE on the way.
 
         Args:
             listed_only: never ask the sampler (``--trials 0``).
@@ -134,19 +222,94 @@ class Study:
         Returns:
             ``None`` when nothing is left: every configuration was measured, or no listed one is left.
         """
-        raise NotImplementedError
+        trials = self.trials()
+        if (again := find_retry(trials, self.space)) is not None and not (
+            listed_only and again.kind is TrialKind.SEARCH
+        ):
+            return again
+        for configuration in find_listed(trials, self.settings, self.space):
+            known = measured_as(configuration, self.trials(), self.space)
+            if known is None:
+                return Suggestion(configuration, TrialKind.LISTED)
+            self._record_duplicate(Suggestion(configuration, TrialKind.LISTED), known)
+        return None if listed_only else self._ask_sampler()
+
+    def _ask_sampler(self) -> Suggestion | None:
+        """Ask until a proposal is new; after a few repeats draw a new one at random. ``None`` when all are measured."""
+        for attempt in range(MAX_REPEATS + 1):
+            trials = self.trials()
+            left = [item for item in self.space.configurations if not is_settled(item, trials, self.space)]
+            if not left:
+                return None
+            kept = tuple(trial for trial in trials if trial.state is not TrialState.INTERRUPTED)
+            decided = sum(trial.kind is TrialKind.SEARCH for trial in kept)
+            rng = random.Random(f"{self.settings.seed}:{decided}")  # noqa: S311  # chance, not secrecy
+            if attempt == MAX_REPEATS:
+                return Suggestion(rng.choice(left), TrialKind.SEARCH)
+            closed = tuple(trial for trial in kept if trial.state.is_final)
+            pending = [trial.configuration for trial in kept if not trial.state.is_final]
+            history = History(self.settings, closed, pool_baseline(trials, self.settings))
+            proposal = self._sampler.propose(history, self.space, pending, rng)
+            if not is_settled(proposal, trials, self.space):
+                return Suggestion(proposal, TrialKind.SEARCH)
+            known = measured_as(proposal, trials, self.space)
+            if known is None:  # it failed too often to be tried again, and nothing can be answered from history
+                return Suggestion(rng.choice(left), TrialKind.SEARCH)
+            self._record_duplicate(Suggestion(proposal, TrialKind.SEARCH), known)
+        return None
+
+    def _record_duplicate(self, suggestion: Suggestion, known: TrialRecord) -> None:
+        number = self.begin(suggestion)
+        name = "the baseline" if known.kind is TrialKind.BASELINE else f"trial {known.number}"
+        self._end(
+            number,
+            TrialState.DUPLICATE,
+            f"the same configuration as {name} ({known.state.value})",
+            {f"{EXTRA_PREFIX}duplicate_of": known.number},
+        )
 
     def begin(self, suggestion: Suggestion, attributes: Mapping[str, object] | None = None) -> int:
         """Store the trial as SUGGESTED and return its number; sampling, seeds and versions are stored with it."""
-        raise NotImplementedError
+        extra: dict[str, object] = {
+            "sampling": self.settings.benchmark.sampling.model_dump(mode="json"),
+            "evaluation_sampling": self.settings.evaluation.sampling.model_dump(mode="json"),
+            "seed": self.settings.seed,
+            "sampler": self.settings.sampler.name,
+            "search_space": self.space.fingerprint,
+            "arm": self.space.arm(suggestion.configuration),
+            "autotune_version": __version__,
+            "retries": suggestion.retries,
+            **(attributes or {}),
+        }
+        return self._store.add(
+            suggestion.configuration,
+            distributions_of(self.space),
+            {
+                "state": TrialState.SUGGESTED.value,
+                "kind": suggestion.kind.value,
+                "configuration": [[name, value] for name, value in suggestion.configuration.items()],
+                **{f"{EXTRA_PREFIX}{name}": value for name, value in extra.items() if value is not None},
+            },
+        )
 
     def set_state(self, number: int, state: TrialState) -> None:
-        """Move an open trial to DEPLOYING or MEASURING."""
-        raise NotImplementedError
+        """Move an open trial to DEPLOYING or MEASURING.
+
+        Raises:
+            ValueError: the trial is not open, or the state is not one of these.
+        """
+        if state.is_final or state is TrialState.SUGGESTED:
+            raise ValueError(f"{state.value} is not a state to move an open trial to")
+        self._must_be_open(number)
+        if number not in self._started:
+            self._started[number] = self._clock.monotonic()
+            self._store.write_trial(number, "started_at", self._clock.utc().isoformat(timespec="seconds"))
+        self._store.write_trial(number, "state", state.value)
 
     def record_boot(self, number: int, boot: BootRecord) -> None:
         """Store the proof of what is running."""
-        raise NotImplementedError
+        self._must_be_open(number)
+        self._store.write_trial(number, "boot", dump_record(boot))
 
     def record_cell(self, number: int, cell: CellMeasurement) -> None:
         """Store one finished cell, at once.
@@ -154,7 +317,10 @@ class Study:
         Raises:
             ImpossibleMetric: a figure is infinite, not a number or negative; nothing is stored.
         """
-        raise NotImplementedError
+        check_cell(cell)
+        attributes = self._must_be_open(number)
+        index = sum(key.startswith(CELL_PREFIX) for key in attributes)
+        self._store.write_trial(number, cell_key(index), dump_record(cell))
 
     def record_evaluation(self, number: int, evaluation: EvaluationMeasurement) -> None:
         """Store the coding evaluation, at once.
@@ -163,11 +329,24 @@ class Study:
             ImpossibleMetric: as :meth:`record_cell`.
             ProblemSetChanged: earlier trials answered other problems.
         """
-        raise NotImplementedError
+        check_evaluation(evaluation)
+        self._must_be_open(number)
+        before = self._store.read("problem_set")
+        if before is not None and before != evaluation.problem_set:
+            raise ProblemSetChanged(
+                f"trial {number} answered the problem set {evaluation.problem_set}, earlier trials {before}",
+                where=str(self.directory),
+                hint="put the problems back, or give the study another name",
+            )
+        if before is None:
+            self._store.write("problem_set", evaluation.problem_set)
+        self._store.write_trial(number, "evaluation", dump_record(evaluation))
 
     def record_attributes(self, number: int, attributes: Mapping[str, object]) -> None:
-        """Store anything else with an open trial."""
-        raise NotImplementedError
+        """Store anything else with an open trial; values are JSON."""
+        self._must_be_open(number)
+        for name, value in attributes.items():
+            self._store.write_trial(number, f"{EXTRA_PREFIX}{name}", value)
 
     def complete(self, number: int) -> TrialRecord:
         """End a trial whose stages were all measured: COMPLETE, or INFEASIBLE when it misses a constraint.
@@ -175,22 +354,100 @@ class Study:
         Objectives and constraints are computed here from the stored cells, evaluation and the baseline.
 
         Raises:
-            ImpossibleMetric: an objective is unknown or impossible; the trial stays open: call :meth:`fail`.
+            ImpossibleMetric: an objective is unknown; the trial stays open: call :meth:`fail`.
         """
-        raise NotImplementedError
+        self._must_be_open(number)
+        trial = self.trial(number)
+        baseline = None if trial.kind is TrialKind.BASELINE else self.baseline()
+        judgement = judge(trial, baseline, self.settings)
+        known = judgement.objectives
+        for name in OBJECTIVE_NAMES if self.settings.evaluation.enabled else OBJECTIVE_NAMES[:2]:
+            if getattr(known, name) is None:
+                raise ImpossibleMetric(
+                    f"{name} is unknown although the trial ended", where=f"trial {number}", hint="a stage was left out"
+                )
+        state = TrialState.COMPLETE if judgement.violation is None else TrialState.INFEASIBLE
+        return self._end(number, state, judgement.violation)
 
     def prune(self, number: int, reason: str) -> TrialRecord:
         """End a trial that cannot reach the front any more; its cells are kept."""
-        raise NotImplementedError
+        return self._end(number, TrialState.PRUNED, reason)
 
     def mark_infeasible(self, number: int, reason: str) -> TrialRecord:
         """End a trial whose configuration cannot work; it is never booted again."""
-        raise NotImplementedError
+        return self._end(number, TrialState.INFEASIBLE, reason)
 
     def fail(self, number: int, reason: str) -> TrialRecord:
         """End a trial that says nothing about its configuration."""
-        raise NotImplementedError
+        return self._end(number, TrialState.FAILED, reason)
 
     def interrupt(self, number: int, reason: str) -> TrialRecord:
         """End a trial that was stopped from outside; its configuration comes first next time."""
-        raise NotImplementedError
+        return self._end(number, TrialState.INTERRUPTED, reason)
+
+    def _must_be_open(self, number: int) -> dict[str, Any]:
+        """Return the attributes of an open trial.
+
+        Raises:
+            ValueError: it has ended.
+        """
+        attributes = self._store.attributes(number)
+        if TrialState(attributes["state"]).is_final:
+            raise ValueError(f"trial {number} has ended as {attributes['state']} and cannot change any more")
+        return attributes
+
+    def _end(
+        self, number: int, state: TrialState, reason: str | None, extra: Mapping[str, object] | None = None
+    ) -> TrialRecord:
+        """Write the end of a trial, its state last, and tell Optuna."""
+        self._must_be_open(number)
+        open_trial = self.trial(number)
+        objectives = score(open_trial.cells, open_trial.evaluation, self.settings)
+        started = self._started.pop(number, None)
+        attributes: dict[str, object] = {
+            "objectives": dump_record(objectives),
+            "reason": reason,
+            "ended_at": self._clock.utc().isoformat(timespec="seconds"),
+            "duration_s": None if started is None else round(self._clock.monotonic() - started, 3),
+            **(extra or {}),
+        }
+        for name, value in attributes.items():
+            if value is not None:
+                self._store.write_trial(number, name, value)
+        self._store.write_trial(number, "state", state.value)
+        trial = self.trial(number)
+        self._tell(trial)
+        self._store_reference()
+        return trial
+
+    def _tell(self, trial: TrialRecord) -> None:
+        """Tell Optuna the end of a trial whose own state is final."""
+        baseline = None if trial.kind is TrialKind.BASELINE else self.baseline()
+        constraints: dict[str, float] | None = None
+        values: list[float] | None = None
+        if trial.state in (TrialState.COMPLETE, TrialState.INFEASIBLE):
+            judgement = judge(trial, baseline, self.settings)
+            # Not known is neither met nor missed: 0 is the border and counts as met.
+            constraints = {name: judgement.constraints[name] or 0.0 for name in CONSTRAINT_NAMES}
+            if trial.state is TrialState.INFEASIBLE and judgement.violation is None:
+                constraints["launch"] = 1.0
+            values = told_values(trial, baseline, self.settings)
+        self._store.finish(trial.number, trial.state, values, constraints)
+
+    def _store_reference(self) -> None:
+        """Fix the reference of the hypervolume once the first arms are measured; it never moves again."""
+        if self._store.read("reference") is not None:
+            return
+        reference = study_reference(self.trials(), self.settings, self.space)
+        if reference is not None:
+            self._store.write("reference", list(reference))
+
+
+def _open_store(settings: StudySettings, directory: Path, *, create: bool) -> TrialStore:
+    """Open the study's storage, by default the SQLite file of its folder."""
+    names = OBJECTIVE_NAMES if settings.evaluation.enabled else OBJECTIVE_NAMES[:2]
+    url = settings.storage or sqlite_url(directory / DATABASE_NAME)
+    store = TrialStore.open(url, settings.name, objectives=names if create else None)
+    if store is None:
+        raise missing_study(directory)
+    return store

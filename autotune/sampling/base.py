@@ -1,0 +1,45 @@
+"""What does the study ask of whoever proposes configurations?"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from autotune.search_space import SearchSpace
+from autotune.settings import StudySettings
+from autotune.trial import Configuration, TrialRecord
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What is known when a configuration is proposed.
+
+    Attributes:
+        settings: the study.
+        trials: finished trials by number, without interrupted ones, so that a killed and resumed study has the history of
+            one that never stopped.
+        baseline: the pooled baseline; ``None`` while there is none.
+    """
+
+    settings: StudySettings
+    trials: tuple[TrialRecord, ...]
+    baseline: TrialRecord | None
+
+
+class Sampler(Protocol):
+    """Proposes configurations; the same history and the same random numbers give the same proposal."""
+
+    def propose(
+        self, history: History, space: SearchSpace, pending: Sequence[Configuration], rng: random.Random
+    ) -> Configuration:
+        """Return one canonical configuration of the space; it may have been measured before.
+
+        Args:
+            history: finished trials.
+            space: where to look.
+            pending: configurations that are being measured now.
+            rng: the only source of chance.
+        """
+        ...
