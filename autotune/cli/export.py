@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from autotune.export.drop_in import render_drop_in
 from autotune.export.findings import Findings, find
 from autotune.export.provenance import Provenance, render_header
 from autotune.pareto import Choice
-from autotune.study import StudyView
+from autotune.study_view import StudyView
 from autotune.trial import TrialRecord, TrialState
 
 
@@ -53,15 +54,14 @@ def command(study: str | None, study_directory: Path | None, number: int | None,
     view = study_argument.open_view(study, study_directory).view
     if rule is not None:
         chosen = view.settings.export.model_copy(update={"rule": rule})
-        settings = view.settings.model_copy(update={"export": chosen})
-        view = StudyView(settings, view.space, view.trials)
+        view = replace(view, settings=view.settings.model_copy(update={"export": chosen}))
     findings = find(view)
     choice = _choose(view, findings, number)
     if form == "flags":
         render.show(render_flags(view, choice.trial))
     else:
         render.show(_render_drop_in(view, findings, choice))
-    render.say(f"trial {choice.trial.number}, {view.space.describe(choice.trial.configuration)}: {choice.reason}")
+    render.say(f"{view.space.describe(choice.trial.configuration)}: {choice.reason}")
 
 
 def render_flags(view: StudyView, trial: TrialRecord) -> str:

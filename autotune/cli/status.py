@@ -21,7 +21,7 @@ from autotune.export.wording import (
     render_number,
     render_share,
 )
-from autotune.study import StudyView
+from autotune.study_view import StudyView
 from autotune.trial import TrialRecord
 
 

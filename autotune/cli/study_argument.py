@@ -11,7 +11,7 @@ import click
 from autotune.errors import SettingsError, StudyMismatchError
 from autotune.packaged import find_packaged, list_packaged
 from autotune.settings import StudySettings, load_settings
-from autotune.study import StudyView, load_study
+from autotune.study_view import StudyView, load_study
 
 STUDIES = Path("studies")
 """Where studies are looked for and where their data goes, seen from the working directory."""

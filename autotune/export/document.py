@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from autotune.export.findings import Findings, accept_length
 
 if TYPE_CHECKING:
-    from autotune.study import StudyView
+    from autotune.study_view import StudyView
     from autotune.trial import Figure, TrialRecord
 
 

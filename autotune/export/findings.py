@@ -16,7 +16,7 @@ from autotune.trial import Figure, TrialKind, TrialRecord, TrialState
 
 if TYPE_CHECKING:
     from autotune.settings import StudySettings
-    from autotune.study import StudyView
+    from autotune.study_view import StudyView
 
 
 @dataclass(frozen=True, slots=True)

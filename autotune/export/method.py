@@ -13,7 +13,7 @@ from autotune.trial import TrialState
 
 if TYPE_CHECKING:
     from autotune.settings import SamplingSettings
-    from autotune.study import StudyView
+    from autotune.study_view import StudyView
 
 
 def describe_noise_and_time(view: StudyView, findings: Findings) -> list[tuple[str, str]]:

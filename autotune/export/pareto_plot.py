@@ -5,53 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from html import escape
+
+from autotune.export.points import Mark, Point
 
 WIDTH, HEIGHT = 860, 500
 LEFT, RIGHT, TOP, BOTTOM = 74, 24, 20, 56
-
-
-class Mark(Enum):
-    """What kind of point it is; each is a class of the style sheet."""
-
-    FRONT = "front"
-    """No other trial beats it."""
-    DOMINATED = "dominated"
-    """Complete, but another trial is better at both."""
-    PRUNED = "pruned"
-    """Stopped early, with both speeds measured."""
-    INFEASIBLE = "infeasible"
-    """It missed a constraint."""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One trial in the plot.
-
-    Attributes:
-        label: the trial's number.
-        x: tokens/s at C=1; ``None`` puts it on the edge, as somewhere along its other value.
-        y: tokens/s at C=32; the same.
-        x_interval: 95 % interval of ``x``; ``None`` when unknown.
-        y_interval: the same of ``y``.
-        mark: what kind of point.
-        arm: plain, chain or tree, where the search space names arms.
-        is_baseline: the configuration found on the host.
-        is_recommended: the one that would be exported.
-        title: shown when the pointer rests on the point; untrusted text is welcome.
-    """
-
-    label: str
-    x: float | None
-    y: float | None
-    x_interval: tuple[float, float] | None
-    y_interval: tuple[float, float] | None
-    mark: Mark
-    arm: str | None
-    is_baseline: bool
-    is_recommended: bool
-    title: str
 
 
 def render_pareto_plot(points: Sequence[Point]) -> str:

@@ -16,7 +16,8 @@ from markupsafe import Markup
 
 from autotune.export.findings import Findings, accept_length
 from autotune.export.method import describe_details, describe_measured, describe_noise_and_time, describe_provenance
-from autotune.export.pareto_plot import Mark, Point, render_pareto_plot
+from autotune.export.pareto_plot import render_pareto_plot
+from autotune.export.points import locate_points
 from autotune.export.wording import (
     UNKNOWN,
     clean,
@@ -31,7 +32,7 @@ from autotune.export.wording import (
 from autotune.trial import CellMeasurement, Figure, TrialRecord, TrialState, Verdict
 
 if TYPE_CHECKING:
-    from autotune.study import StudyView
+    from autotune.study_view import StudyView
 
 TRUNCATED_SHARE = 0.1
 """More truncated answers than this are worth a warning: pass@1 then measures the token limit."""
@@ -48,7 +49,13 @@ def render_report(view: StudyView, findings: Findings, *, autotune_version: str,
     """
     template = (files("autotune.export") / "report.html.j2").read_text(encoding="utf-8")
     page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(template)
-    points, unplotted = _points(view, findings)
+    points = locate_points(view, findings)
+    located = {point.label for point in points}
+    unplotted = [
+        f"trial {trial.number} ({trial.state.value})"
+        for trial in view.trials
+        if str(trial.number) not in located and trial.state is not TrialState.DUPLICATE
+    ]
     return page.render(
         study=view.settings.name,
         headline=_headline(view, findings, written_at),
@@ -158,59 +165,6 @@ def _warnings(findings: Findings) -> list[str]:
                 "that one boot can prove."
             )
     return warnings
-
-
-def _points(view: StudyView, findings: Findings) -> tuple[list[Point], list[str]]:
-    """Return the trials that have both speeds as points, and in words those that have not."""
-    points, unplotted = [], []
-    recommended = findings.choice.trial.number if findings.choice else None
-    baseline = findings.baseline
-    for trial in view.trials:
-        speeds = trial.objectives
-        x, y = speeds.tokens_per_s_c1, speeds.tokens_per_s_c32
-        is_baseline = baseline is not None and trial.number == baseline.number
-        if is_baseline and baseline is not None:
-            x, y = baseline.objectives.tokens_per_s_c1, baseline.objectives.tokens_per_s_c32
-        x = x or _estimate(
-            None if baseline is None else baseline.objectives.tokens_per_s_c1, findings.gains_c1.get(trial.number)
-        )
-        y = y or _estimate(
-            None if baseline is None else baseline.objectives.tokens_per_s_c32, findings.gains_c32.get(trial.number)
-        )
-        if x is None and y is None:
-            if trial.state is not TrialState.DUPLICATE:
-                unplotted.append(f"trial {trial.number} ({trial.state.value})")
-            continue
-        mark = {TrialState.PRUNED: Mark.PRUNED, TrialState.COMPLETE: Mark.DOMINATED}.get(trial.state, Mark.INFEASIBLE)
-        points.append(
-            Point(
-                label=str(trial.number),
-                x=None if x is None else x.value,
-                y=None if y is None else y.value,
-                x_interval=_bounds(x),
-                y_interval=_bounds(y),
-                mark=Mark.FRONT if findings.is_on_front(trial) else mark,
-                arm=view.space.arm(trial.configuration),
-                is_baseline=is_baseline,
-                is_recommended=trial.number == recommended,
-                title=f"trial {trial.number}, {trial.state.value}: {view.space.describe(trial.configuration)}\n"
-                f"C=1 {render_figure(x)} tokens/s\nC=32 {render_figure(y)} tokens/s",
-            )
-        )
-    return points, unplotted
-
-
-def _estimate(baseline: Figure | None, gain: Figure | None) -> Figure | None:
-    """Where a trial lies that measured only some contexts: the baseline's speed times the gain on those."""
-    if baseline is None or gain is None:
-        return None
-    return Figure(baseline.value * gain.value, gain.count)
-
-
-def _bounds(figure: Figure | None) -> tuple[float, float] | None:
-    if figure is None or figure.low is None or figure.high is None:
-        return None
-    return figure.low, figure.high
 
 
 def _front_row(trials: Sequence[TrialRecord], view: StudyView, findings: Findings) -> dict[str, Any]:

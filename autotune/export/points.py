@@ -1,0 +1,104 @@
+"""Where each trial lies in the plane of both speeds, and what its point means, for every kind of plot (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from autotune.export.findings import Findings
+from autotune.export.wording import render_figure
+from autotune.trial import Figure, TrialState
+
+if TYPE_CHECKING:
+    from autotune.study_view import StudyView
+
+
+class Mark(Enum):
+    """What kind of point it is."""
+
+    FRONT = "front"
+    """No other trial beats it."""
+    DOMINATED = "dominated"
+    """Complete, but another trial is better at both."""
+    PRUNED = "pruned"
+    """Stopped early."""
+    INFEASIBLE = "infeasible"
+    """It missed a constraint, or ended otherwise without being complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One trial in a plot.
+
+    Attributes:
+        label: the trial's number.
+        x: tokens/s at C=1; ``None`` when nothing was measured there.
+        y: tokens/s at C=32; the same.
+        x_interval: 95 % interval of ``x``; ``None`` when unknown.
+        y_interval: the same of ``y``.
+        mark: what kind of point.
+        arm: plain, chain or tree, where the search space names arms.
+        is_baseline: the configuration found on the host.
+        is_recommended: the one that would be exported.
+        title: what a pointer resting on the point shows.
+    """
+
+    label: str
+    x: float | None
+    y: float | None
+    x_interval: tuple[float, float] | None
+    y_interval: tuple[float, float] | None
+    mark: Mark
+    arm: str | None
+    is_baseline: bool
+    is_recommended: bool
+    title: str
+
+
+def locate_points(view: StudyView, findings: Findings) -> list[Point]:
+    """Return a point for every trial that measured anything; pooled boots of the baseline are one point.
+
+    A trial that ended early lies where the contexts it measured put it: the baseline's speed times its gain on those.
+    """
+    points = []
+    recommended = findings.choice.trial.number if findings.choice else None
+    baseline = findings.baseline
+    for trial in view.trials:
+        is_baseline = baseline is not None and trial.number == baseline.number
+        speeds = baseline.objectives if is_baseline and baseline is not None else trial.objectives
+        x, y = speeds.tokens_per_s_c1, speeds.tokens_per_s_c32
+        if baseline is not None:
+            x = x or _estimate(baseline.objectives.tokens_per_s_c1, findings.gains_c1.get(trial.number))
+            y = y or _estimate(baseline.objectives.tokens_per_s_c32, findings.gains_c32.get(trial.number))
+        if x is None and y is None:
+            continue
+        mark = {TrialState.PRUNED: Mark.PRUNED, TrialState.COMPLETE: Mark.DOMINATED}.get(trial.state, Mark.INFEASIBLE)
+        title = f"trial {trial.number}, {trial.state.value}: {view.space.describe(trial.configuration)}"
+        points.append(
+            Point(
+                label=str(trial.number),
+                x=None if x is None else x.value,
+                y=None if y is None else y.value,
+                x_interval=_bounds(x),
+                y_interval=_bounds(y),
+                mark=Mark.FRONT if findings.is_on_front(trial) else mark,
+                arm=view.space.arm(trial.configuration),
+                is_baseline=is_baseline,
+                is_recommended=trial.number == recommended,
+                title=f"{title}\nC=1 {render_figure(x)} tokens/s\nC=32 {render_figure(y)} tokens/s",
+            )
+        )
+    return points
+
+
+def _estimate(baseline: Figure | None, gain: Figure | None) -> Figure | None:
+    if baseline is None or gain is None:
+        return None
+    return Figure(baseline.value * gain.value, gain.count)
+
+
+def _bounds(figure: Figure | None) -> tuple[float, float] | None:
+    if figure is None or figure.low is None or figure.high is None:
+        return None
+    return figure.low, figure.high
