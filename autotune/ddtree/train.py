@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import platform
 import random
@@ -32,6 +33,7 @@ from autotune.ddtree.weights import (
     save_target,
 )
 
+RECORD_FILE = "training.json"
 SETTINGS = tuple(Setting(budget, 4, block) for block in (8, 16) for budget in (4, 8, 16, 32))
 WINDOWED = tuple(Setting(16, 4, 16, window) for window in (32, 128))
 
@@ -92,6 +94,8 @@ def train(recipe: Recipe, output: Path, device: str) -> dict[str, Any]:
     watch = Stopwatch()
     output.mkdir(parents=True, exist_ok=True)
     torch.backends.cuda.matmul.allow_tf32 = True
+    # cuDNN plans every new shape for tens of milliseconds, and here nearly every shape is new.
+    torch.backends.cuda.enable_cudnn_sdp(enabled=False)
     data = prepare(recipe)
     data.tokenizer.save(str(output / TOKENIZER_FILE))
     watch.log(f"corpus {data.sha256}: {len(data.tokens)} tokens")
@@ -138,9 +142,10 @@ def train(recipe: Recipe, output: Path, device: str) -> dict[str, Any]:
             "seconds": round(seconds, 1),
             "accept_lengths": lengths,
         }
+        (output / RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n")
     record["pass_rates"] = _rates(target, output, 1, watch)
     record["seconds"] = round(watch.seconds(), 1)
-    (output / "training.json").write_text(json.dumps(record, indent=1) + "\n")
+    (output / RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n")
     return record
 
 
@@ -162,6 +167,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m autotune.ddtree.train", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("weights"), help="where new weights go")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument(
+        "--drafter-layers", type=int, nargs="+", help="train one drafter of each size, the first one to be used"
+    )
     parser.add_argument("--smoke", action="store_true", help="a tiny model in seconds, to see that everything runs")
     parser.add_argument("--evaluate", action="store_true", help="train nothing, measure given weights")
     parser.add_argument("--weights", type=Path, default=default_weights_directory(), help="weights to evaluate")
@@ -169,7 +177,10 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.evaluate:
         evaluate(chosen.weights, chosen.device)
     else:
-        train(smoke_recipe() if chosen.smoke else Recipe(), chosen.output, chosen.device)
+        recipe = smoke_recipe() if chosen.smoke else Recipe()
+        if chosen.drafter_layers:
+            recipe = dataclasses.replace(recipe, drafter_layers=tuple(chosen.drafter_layers))
+        train(recipe, chosen.output, chosen.device)
     return 0
 
 

@@ -40,18 +40,18 @@ class Recipe:
     tokenizer_parts: int = 4
     sequence: int = 2048
     batch: int = 32
-    steps: int = 2200
+    steps: int = 2000
     learning_rate: float = 3e-3
-    generation_batches: int = 20
+    generation_batches: int = 14
     generation_batch: int = 640
     answer: int = 480
     prompt: int = 1400
-    drafter_steps: int = 3000
+    drafter_steps: int = 2500
     drafter_tokens: int = 24576
     anchors: int = 24
     drafter_learning_rate: float = 2e-3
-    drafter_layers: tuple[int, ...] = (1, 2)
-    evaluation_prompts: int = 128
+    drafter_layers: tuple[int, ...] = (1,)
+    evaluation_prompts: int = 96
 
 
 def smoke_recipe() -> Recipe:
