@@ -29,6 +29,7 @@ EXIT_CODES = {
 SUMMARIES = {
     "status": "Show what a study has found so far; works while it runs.",
     "report": "Write one self-contained HTML page about a study.",
+    "dashboard": "Browse a study in optuna-dashboard, on this machine only.",
     "export": "Print the best configuration as a systemd drop-in or as plain flags.",
     "serve": "Run the embedded DDTree server.",
 }

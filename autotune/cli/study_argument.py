@@ -11,7 +11,8 @@ import click
 from autotune.errors import SettingsError, StudyMismatchError
 from autotune.packaged import find_packaged, list_packaged
 from autotune.settings import StudySettings, load_settings
-from autotune.study_view import StudyView, load_study
+from autotune.storage import sqlite_url
+from autotune.study_view import DATABASE_NAME, StudyView, load_study
 
 STUDIES = Path("studies")
 """Where studies are looked for and where their data goes, seen from the working directory."""
@@ -27,10 +28,11 @@ directory_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class OpenedView:
-    """A stored study as it is read, and where it lies."""
+    """A stored study as it is read, and where it lies: its folder and its SQLAlchemy URL."""
 
     view: StudyView
     directory: Path
+    url: str
 
 
 def find_settings(study: str | None) -> StudySettings:
@@ -66,17 +68,18 @@ def open_view(study: str | None, study_directory: Path | None) -> OpenedView:
         StudyMismatchError: nothing is stored there.
         SettingsError: a study file was named and is wrong.
     """
+    storage = name = None
     if study is not None and Path(study).suffix == ".toml":
         settings = load_settings(Path(study))
-        directory = find_directory(settings, study_directory)
-        return OpenedView(load_study(directory, storage=settings.storage, name=settings.name), directory)
-    if study_directory is not None:
-        return OpenedView(load_study(study_directory), study_directory)
-    if study is not None:
+        directory, storage, name = find_directory(settings, study_directory), settings.storage, settings.name
+    elif study_directory is not None:
+        directory, name = study_directory, study
+    elif study is not None:
         directory = Path(study) if "/" in study else STUDIES / study
-        return OpenedView(load_study(directory), directory)
-    directory = _latest_directory()
-    return OpenedView(load_study(directory), directory)
+    else:
+        directory = _latest_directory()
+    view = load_study(directory, storage=storage, name=name)
+    return OpenedView(view, directory, storage or sqlite_url(directory / DATABASE_NAME))
 
 
 def _latest_directory() -> Path:
@@ -85,7 +88,7 @@ def _latest_directory() -> Path:
     Raises:
         StudyMismatchError: there is none.
     """
-    databases = sorted(STUDIES.glob("*/study.db"), key=lambda path: path.stat().st_mtime)
+    databases = sorted(STUDIES.glob(f"*/{DATABASE_NAME}"), key=lambda path: path.stat().st_mtime)
     if not databases:
         raise StudyMismatchError(
             "no study has been run here",
