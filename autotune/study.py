@@ -6,7 +6,6 @@ Each finished cell, boot and evaluation is on disk before the call that records 
 from __future__ import annotations
 
 import datetime as dt
-import random
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -16,7 +15,6 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from autotune import __version__
-from autotune.baseline import pool_baseline
 from autotune.errors import ImpossibleMetric, ProblemSetChanged, StudyMismatchError
 from autotune.objectives import (
     CONSTRAINT_NAMES,
@@ -28,7 +26,7 @@ from autotune.objectives import (
     told_values,
 )
 from autotune.pareto import Point
-from autotune.sampling.base import History, Sampler
+from autotune.sampling.base import Sampler
 from autotune.sampling.stock import StockSampler, distributions_of
 from autotune.search_space import SearchSpace, search_space_of
 from autotune.settings import StudySettings
@@ -36,7 +34,7 @@ from autotune.settings_difference import dump_settings, find_differences, load_s
 from autotune.storage import TrialStore, sqlite_url
 from autotune.study_lock import StudyLock
 from autotune.study_view import DATABASE_NAME, StudyView, load_study, missing_study, read_view, study_reference
-from autotune.suggestion import Suggestion, find_listed, find_retry, is_settled, measured_as
+from autotune.suggestion import Suggestion, find_next
 from autotune.trial import (
     BootRecord,
     CellMeasurement,
@@ -48,9 +46,6 @@ from autotune.trial import (
 from autotune.trial_attributes import CELL_PREFIX, EXTRA_PREFIX, cell_key, dump_record, load_trial
 
 __all__ = ["Clock", "Study", "StudyView", "Suggestion", "load_study"]
-
-MAX_REPEATS: Final = 3
-"""Proposals that were measured before, in a row, until an unmeasured configuration is drawn at random instead."""
 
 _ENDED_EARLIER: Final = "the tuner ended while this trial was open"
 
@@ -222,41 +217,10 @@ class Study:
         Returns:
             ``None`` when nothing is left: every configuration was measured, or no listed one is left.
         """
-        trials = self.trials()
-        if (again := find_retry(trials, self.space)) is not None and not (
-            listed_only and again.kind is TrialKind.SEARCH
-        ):
-            return again
-        for configuration in find_listed(trials, self.settings, self.space):
-            known = measured_as(configuration, self.trials(), self.space)
-            if known is None:
-                return Suggestion(configuration, TrialKind.LISTED)
-            self._record_duplicate(Suggestion(configuration, TrialKind.LISTED), known)
-        return None if listed_only else self._ask_sampler()
-
-    def _ask_sampler(self) -> Suggestion | None:
-        """Ask until a proposal is new; after a few repeats draw a new one at random. ``None`` when all are measured."""
-        for attempt in range(MAX_REPEATS + 1):
-            trials = self.trials()
-            left = [item for item in self.space.configurations if not is_settled(item, trials, self.space)]
-            if not left:
-                return None
-            kept = tuple(trial for trial in trials if trial.state is not TrialState.INTERRUPTED)
-            decided = sum(trial.kind is TrialKind.SEARCH for trial in kept)
-            rng = random.Random(f"{self.settings.seed}:{decided}")  # noqa: S311  # chance, not secrecy
-            if attempt == MAX_REPEATS:
-                return Suggestion(rng.choice(left), TrialKind.SEARCH)
-            closed = tuple(trial for trial in kept if trial.state.is_final)
-            pending = [trial.configuration for trial in kept if not trial.state.is_final]
-            history = History(self.settings, closed, pool_baseline(trials, self.settings))
-            proposal = self._sampler.propose(history, self.space, pending, rng)
-            if not is_settled(proposal, trials, self.space):
-                return Suggestion(proposal, TrialKind.SEARCH)
-            known = measured_as(proposal, trials, self.space)
-            if known is None:  # it failed too often to be tried again, and nothing can be answered from history
-                return Suggestion(rng.choice(left), TrialKind.SEARCH)
-            self._record_duplicate(Suggestion(proposal, TrialKind.SEARCH), known)
-        return None
+        answer = find_next(self.trials(), self.settings, self.space, self._sampler, listed_only=listed_only)
+        for suggestion, known in answer.duplicates:
+            self._record_duplicate(suggestion, known)
+        return answer.suggestion
 
     def _record_duplicate(self, suggestion: Suggestion, known: TrialRecord) -> None:
         number = self.begin(suggestion)

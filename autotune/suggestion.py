@@ -1,17 +1,24 @@
-"""What is still to be booted, and was it measured before? Pure."""
+"""What is to be booted next, and was it measured before? Nothing here writes."""
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from autotune.baseline import pool_baseline
+from autotune.sampling.base import History, Sampler
 from autotune.search_space import SearchSpace
 from autotune.settings import StudySettings
 from autotune.trial import CellMeasurement, Configuration, TrialKind, TrialRecord, TrialState
 
 MAX_FAILURES: Final = 2
 """Times that one configuration may fail for unknown reasons before it is left alone."""
+
+MAX_REPEATS: Final = 3
+"""Proposals that were measured before, in a row, until an unmeasured configuration is drawn at random instead."""
 
 MAX_ATTEMPTS: Final = 3
 """Failed and interrupted trials of one configuration before it is left alone: it may be what ends the tuner."""
@@ -34,19 +41,103 @@ class Suggestion:
     cells: tuple[CellMeasurement, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What comes next, and what was asked on the way and is answered from history.
+
+    Attributes:
+        suggestion: ``None`` when nothing is left to boot.
+        duplicates: each with the trial that answers it, in the order they were asked.
+    """
+
+    suggestion: Suggestion | None
+    duplicates: tuple[tuple[Suggestion, TrialRecord], ...] = ()
+
+
+def find_next(
+    trials: Sequence[TrialRecord],
+    settings: StudySettings,
+    space: SearchSpace,
+    sampler: Sampler,
+    *,
+    listed_only: bool = False,
+) -> Answer:
+    """Find what comes next: interrupted again, then listed, then proposed by the sampler.
+
+    Args:
+        trials: all trials by number.
+        settings: the study.
+        space: its search space.
+        sampler: who is asked last.
+        listed_only: never ask the sampler, and do not take up what it had proposed.
+    """
+    again = find_retry(trials, space)
+    if again is not None and not (listed_only and again.kind is TrialKind.SEARCH):
+        return Answer(again)
+    duplicates: list[tuple[Suggestion, TrialRecord]] = []
+    for configuration in find_listed(trials, settings, space):
+        listed = Suggestion(configuration, TrialKind.LISTED)
+        known = measured_as(configuration, trials, space)
+        if known is None:
+            return Answer(listed, tuple(duplicates))
+        duplicates.append((listed, known))
+    if listed_only:
+        return Answer(None, tuple(duplicates))
+    asked = _ask(trials, settings, space, sampler)
+    return Answer(asked.suggestion, (*duplicates, *asked.duplicates))
+
+
+def _ask(trials: Sequence[TrialRecord], settings: StudySettings, space: SearchSpace, sampler: Sampler) -> Answer:
+    """Ask the sampler until a proposal is new; after a few repeats draw a new one at random.
+
+    Chance depends on the seed and on how many proposals were decided before, interrupted ones left out: a study that was
+    killed and resumed is asked the same as one that never stopped.
+    """
+    settled = settled_keys(trials, space)
+    left = [item for item in space.configurations if space.key(item) not in settled]
+    if not left:
+        return Answer(None)
+    kept = [trial for trial in trials if trial.state is not TrialState.INTERRUPTED]
+    pending = [trial.configuration for trial in kept if not trial.state.is_final]
+    baseline = pool_baseline(trials, settings)
+    duplicates: list[tuple[Suggestion, TrialRecord]] = []
+    repeats: list[TrialRecord] = []
+    while True:
+        decided = (*(trial for trial in kept if trial.state.is_final), *repeats)
+        proposed_before = sum(trial.kind is TrialKind.SEARCH for trial in decided)
+        rng = random.Random(f"{settings.seed}:{proposed_before}")  # noqa: S311  # chance, not secrecy
+        if len(duplicates) == MAX_REPEATS:
+            break
+        proposal = sampler.propose(History(settings, decided, baseline), space, pending, rng)
+        if space.key(proposal) not in settled:
+            return Answer(Suggestion(proposal, TrialKind.SEARCH), tuple(duplicates))
+        known = measured_as(proposal, trials, space)
+        if known is None:  # given up: history has no answer, so it is no duplicate either
+            break
+        duplicates.append((Suggestion(proposal, TrialKind.SEARCH), known))
+        repeats.append(TrialRecord(len(trials) + len(repeats), TrialKind.SEARCH, TrialState.DUPLICATE, proposal))
+    return Answer(Suggestion(rng.choice(left), TrialKind.SEARCH), tuple(duplicates))
+
+
 def measured_as(configuration: Configuration, trials: Sequence[TrialRecord], space: SearchSpace) -> TrialRecord | None:
     """Return the first trial that answers this configuration from history; ``None`` when it has to be booted."""
-    return next((trial for trial in _attempts(configuration, trials, space) if trial.state.counts), None)
+    key = space.key(configuration)
+    return next((trial for trial in trials if trial.state.counts and space.key(trial.configuration) == key), None)
 
 
-def is_settled(configuration: Configuration, trials: Sequence[TrialRecord], space: SearchSpace) -> bool:
-    """Return whether a configuration must not be booted again: measured, or given up after too many attempts."""
-    attempts = list(_attempts(configuration, trials, space))
-    failed = sum(trial.state is TrialState.FAILED for trial in attempts)
-    interrupted = sum(trial.state is TrialState.INTERRUPTED for trial in attempts)
-    return (
-        any(trial.state.counts for trial in attempts) or failed >= MAX_FAILURES or failed + interrupted >= MAX_ATTEMPTS
-    )
+def settled_keys(trials: Sequence[TrialRecord], space: SearchSpace) -> frozenset[str]:
+    """Return the keys of the configurations that must not be booted again: measured, or given up after many attempts."""
+    measured: set[str] = set()
+    failed: Counter[str] = Counter()
+    interrupted: Counter[str] = Counter()
+    for trial in trials:
+        key = space.key(trial.configuration)
+        if trial.state.counts:
+            measured.add(key)
+        failed[key] += trial.state is TrialState.FAILED
+        interrupted[key] += trial.state is TrialState.INTERRUPTED
+    given_up = {key for key in failed if failed[key] >= MAX_FAILURES or failed[key] + interrupted[key] >= MAX_ATTEMPTS}
+    return frozenset(measured | given_up)
 
 
 def find_retry(trials: Sequence[TrialRecord], space: SearchSpace) -> Suggestion | None:
@@ -56,13 +147,10 @@ def find_retry(trials: Sequence[TrialRecord], space: SearchSpace) -> Suggestion 
         for trial in trials
         if trial.kind is not TrialKind.BASELINE and trial.state is not TrialState.DUPLICATE
     }
-    for trial in last.values():
+    settled = settled_keys(trials, space)
+    for key, trial in last.items():
         is_first_attempt = trial.attributes.get("retries") is None
-        if (
-            trial.state is TrialState.INTERRUPTED
-            and is_first_attempt
-            and not is_settled(trial.configuration, trials, space)
-        ):
+        if trial.state is TrialState.INTERRUPTED and is_first_attempt and key not in settled:
             return Suggestion(trial.configuration, trial.kind, trial.number, trial.cells)
     return None
 
@@ -74,18 +162,11 @@ def find_listed(trials: Sequence[TrialRecord], settings: StudySettings, space: S
         for trial in trials
         if trial.kind is TrialKind.LISTED and (trial.state.counts or trial.state is TrialState.DUPLICATE)
     }
+    settled = settled_keys(trials, space)
     for values in settings.try_:
         configuration = space.resolve(values)
         key = space.key(configuration)
-        is_given_up = is_settled(configuration, trials, space) and measured_as(configuration, trials, space) is None
+        is_given_up = key in settled and measured_as(configuration, trials, space) is None
         if key not in answered and not is_given_up:
             answered.add(key)
             yield configuration
-
-
-def _attempts(configuration: Configuration, trials: Sequence[TrialRecord], space: SearchSpace) -> Iterator[TrialRecord]:
-    """Yield every trial that booted this configuration, or tried to."""
-    key = space.key(configuration)
-    for trial in trials:
-        if trial.state is not TrialState.DUPLICATE and space.key(trial.configuration) == key:
-            yield trial

@@ -72,14 +72,12 @@ class StockSampler:
             case "gp":
                 return GPSampler(seed=seed, n_startup_trials=startup, warn_independent_sampling=False)
             case "tpe":
-                return TPESampler(
-                    seed=seed, n_startup_trials=startup, multivariate=True, warn_independent_sampling=False
-                )
+                return TPESampler(seed=seed, n_startup_trials=startup, multivariate=True)
             case "nsga2":
                 return NSGAIISampler(seed=seed, population_size=NSGA2_POPULATION)
             case "qmc":
                 # One sequence for the whole study: its scrambling must not change from trial to trial.
-                return QMCSampler(seed=history.settings.seed, scramble=True, warn_independent_sampling=False)
+                return QMCSampler(seed=history.settings.seed, scramble=True)
             case "random":
                 return RandomSampler(seed=seed)
 
