@@ -77,6 +77,7 @@ class LocalDeployment(Deployment):
         self._child: GuardedProcess | None = None
         self._adopted: Identity | None = None
         self._log: tuple[Path, int] | None = None
+        self._is_restore_tried = False
 
     def __enter__(self) -> Self:
         """Take the host and end what a dead tuner left running; see the base class."""
@@ -95,7 +96,8 @@ class LocalDeployment(Deployment):
     ) -> None:
         """Restore the host and give it back; see the base class."""
         try:
-            self.restore()
+            if self._record is None or not self._is_restore_tried:
+                self.restore()
         finally:
             self._lock.release()
 
@@ -137,6 +139,7 @@ class LocalDeployment(Deployment):
                 f"a server already runs as process {observation.pid}", where=self.url, hint="stop it before a start"
             )
         self._stop_child()
+        self._is_restore_tried = False
         log_path.parent.mkdir(parents=True, exist_ok=True)
         marker = uuid.uuid4().hex
         record = replace(self._record or HostRecord(read_machine(), found=None), machine=read_machine(), marker=marker)
@@ -148,6 +151,7 @@ class LocalDeployment(Deployment):
 
     def stop(self) -> None:
         """Stop our server or the baseline found; see the base class."""
+        self._is_restore_tried = False
         self._stop_child()
         observation = self.observe()
         self._refuse_foreign(observation)
@@ -200,6 +204,7 @@ class LocalDeployment(Deployment):
 
     def restore(self, check: Callable[[], None] | None = None) -> None:
         """Put the host back as it was found; see the base class."""
+        self._is_restore_tried = True
         self._stop_child()
         record = self._record
         if record is None:

@@ -1,1 +1,115 @@
-"""The trial loop: boot, measure, judge, restore."""
+"""The trial loop: one study on one host until a limit is reached, and the host as it was afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from autotune.clock import SystemClock
+from autotune.deployment.local import LocalDeployment
+from autotune.events import Event, Observer
+from autotune.search_space import SearchSpace
+from autotune.servers.base import ServerDialect
+from autotune.servers.sglang import SglangDialect
+from autotune.settings import StudySettings
+from autotune.study import Study
+from autotune.trial import Configuration
+from autotune.tuner.interruption import Interruption
+from autotune.tuner.limits import Limits
+from autotune.tuner.night import Night, NightOutcome
+from autotune.tuner.trial_run import Meters
+
+__all__ = ["Limits", "NightOutcome", "open_deployment", "open_dialect", "restore", "run"]
+
+STUDIES: Final = Path("studies")
+"""Where studies live unless somebody says otherwise."""
+
+
+def run(
+    settings: StudySettings, limits: Limits, observer: Observer | None = None, *, directory: Path | None = None
+) -> NightOutcome:
+    """Go on with a study, or begin it, until a limit is reached.
+
+    Must be called on the main thread: Ctrl-C, SIGTERM and SIGHUP end the study and restore the host first.
+
+    Args:
+        settings: the study.
+        limits: when to end.
+        observer: told everything, on this thread.
+        directory: the study's folder; default: ``studies/NAME`` below the working folder.
+
+    Raises:
+        AutotuneError: the study cannot begin or go on; the host is as it was, or the error says what is left to do.
+    """
+    from autotune.benchmark.benchmark import Benchmark  # noqa: PLC0415  # restoring needs no load generator
+    from autotune.evaluation.evaluation import Evaluation  # noqa: PLC0415  # same
+
+    folder = (directory or STUDIES / settings.name).absolute()
+    with Interruption() as interruption, Study.open(settings, folder) as study:
+        dialect = open_dialect(settings, study.space)
+        deployment = open_deployment(settings, study.space, dialect, folder)
+        url = deployment.url
+
+        def open_benchmark(configuration: Configuration, records: Path) -> Benchmark:
+            return Benchmark(
+                url,
+                settings.benchmark,
+                records,
+                speculative=dialect.is_speculative(configuration),
+                read_log=deployment.read_log,
+            )
+
+        def open_evaluation(records: Path) -> Evaluation:
+            return Evaluation(url, settings.evaluation, records)
+
+        night = Night(
+            study,
+            deployment=deployment,
+            dialect=dialect,
+            meters=Meters(open_benchmark, open_evaluation),
+            limits=limits,
+            observer=observer or _ignore,
+            clock=SystemClock(),
+            interruption=interruption,
+        )
+        return night.run()
+
+
+def restore(settings: StudySettings, space: SearchSpace, *, directory: Path | None = None) -> bool:
+    """Finish what a killed command left: end its server, run again what it had stopped; idempotent.
+
+    Returns:
+        True when something had been left to do.
+
+    Raises:
+        HostBusyError: a tuner is at work on this host.
+        RestoreError: something has to be done by hand.
+    """
+    folder = (directory or STUDIES / settings.name).absolute()
+    dialect = open_dialect(settings, space)
+    is_left = (folder / "host.json").exists()
+    with open_deployment(settings, space, dialect, folder) as deployment:
+        deployment.restore()
+    return is_left
+
+
+def open_dialect(settings: StudySettings, space: SearchSpace) -> ServerDialect:
+    """Return the dialect that a study names."""
+    return SglangDialect(space, settings.server)
+
+
+def open_deployment(
+    settings: StudySettings, space: SearchSpace, dialect: ServerDialect, directory: Path
+) -> LocalDeployment:
+    """Return the host that a study names, not yet taken."""
+    return LocalDeployment(
+        baseline=dialect.render_launch(space.resolve(settings.baseline)),
+        host=settings.server.host,
+        port=settings.server.port,
+        folder=directory,
+        stop_timeout_s=settings.server.stop_timeout_s,
+    )
+
+
+def _ignore(_event: Event) -> None:
+    """Watch nothing."""

@@ -24,7 +24,7 @@ class Booter:
         dialect: the server's family.
         settings: time limits of the server's phases.
         clock: what is waited by.
-        interruption: keeps signals out of stops and starts.
+        interruption: lets signals end the wait, never a stop or a start.
         on_activity: told what is done next.
         on_wait: told the server's last answer and the seconds waited; may raise to give up.
     """
@@ -68,12 +68,12 @@ class Booter:
         if not reused:
             if observation.occupant is not Occupant.NOBODY:
                 self._on_activity(Activity.STOPPING)
-            with self._interruption.deferred("the server is being stopped"):
-                self._deployment.stop()
+            self._deployment.stop()
             self._on_activity(Activity.STARTING)
-            with self._interruption.deferred("the server is being started"):
-                self._deployment.start(launch, log_path)
-        ready_after_s = self.wait(Activity.LOADING)
+            self._deployment.start(launch, log_path)
+        self._on_activity(Activity.LOADING)
+        with self._interruption.interruptible():
+            ready_after_s = self.wait()
         self._on_activity(Activity.VERIFYING)
         effective = self._dialect.fetch_effective_flags(self._deployment.url, self._deployment.read_environment())
         mismatches = self._dialect.find_mismatches(configuration, effective)
@@ -98,13 +98,12 @@ class Booter:
             version=None if version is None else str(version),
         )
 
-    def wait(self, activity: Activity) -> float:
+    def wait(self) -> float:
         """Wait until the server in use is ready; return the seconds this took.
 
         Raises:
             ServerError: as :func:`wait_until_ready`.
         """
-        self._on_activity(activity)
         return wait_until_ready(
             self._dialect,
             self._deployment,

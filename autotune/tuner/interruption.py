@@ -30,16 +30,18 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interruption:
-    """Turns the first signal into :class:`Interrupted` and answers later ones in words.
+    """Turns the first signal into :class:`Interrupted`, where the loop allows it, and answers later ones in words.
 
     Use as a context manager on the main thread. Signals that were ignored before, as under ``nohup``, stay ignored.
+
+    Attributes:
+        received: the first signal; ``None`` while there was none.
     """
 
     def __init__(self) -> None:
-        self._received: int | None = None
+        self.received: int | None = None
         self._is_raised = False
-        self._deferrals = 0
-        self._activity = "the server is being put back as it was found"
+        self._is_interruptible = False
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> Self:
@@ -60,19 +62,18 @@ class Interruption:
         self._before.clear()
 
     @contextmanager
-    def deferred(self, activity: str) -> Iterator[None]:
-        """Let nothing interrupt the block; a signal that comes meanwhile is raised at its end.
+    def interruptible(self) -> Iterator[None]:
+        """Let a signal end the block at once: it only waits, and leaves nothing half written.
 
-        Args:
-            activity: what is going on, for whoever sends a signal.
+        Raises:
+            Interrupted: a signal came, in the block or before it.
         """
-        self._deferrals += 1
-        self._activity = activity
+        self.check()
+        self._is_interruptible = True
         try:
             yield
         finally:
-            self._deferrals -= 1
-        self.check()
+            self._is_interruptible = False
 
     def check(self) -> None:
         """Raise the first signal if it was not raised yet.
@@ -80,18 +81,18 @@ class Interruption:
         Raises:
             Interrupted: a signal came.
         """
-        if self._received is not None and not self._is_raised and self._deferrals == 0:
+        if self.received is not None and not self._is_raised:
             self._is_raised = True
-            raise Interrupted(self._received)
+            raise Interrupted(self.received)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        if self._received is None:
-            self._received = number
-            if self._deferrals:
-                self._say(f"{self._activity}; then it ends")
-        else:
-            self._say(f"already ending: {self._activity}; please wait, kill -9 would leave it to the next command")
-        self.check()
+        if self.received is not None:
+            self._say("already ending, the server is being put back; kill -9 would leave that to the next command")
+            return
+        self.received = number
+        self._say(f"{signal.Signals(number).name}: ending, the server will be put back as it was found")
+        if self._is_interruptible:
+            self.check()
 
     @staticmethod
     def _say(sentence: str) -> None:

@@ -14,8 +14,8 @@ from autotune.deployment.found_server import end_found
 from autotune.deployment.local import LocalDeployment
 from autotune.errors import HostError, PortTakenError, RestoreError
 from autotune.servers.base import LaunchSpec
-from tests.deployment.fake import FakeDeployment, Fate
-from tests.deployment.processes import free_port, running, small_server, wait_for_port, wait_until
+from tests.deployment.fake import FakeDeployment
+from tests.deployment.processes import free_port, running, small_server, wait_for_port
 from tests.fake_clock import FakeClock
 
 
@@ -34,6 +34,10 @@ class Host(ABC):
     @abstractmethod
     def wait_for_listener(self) -> None: ...
 
+    @abstractmethod
+    def end_baseline(self) -> None:
+        """End the server that is the baseline, as its user would."""
+
 
 class ImaginaryHost(Host):
     def __init__(self) -> None:
@@ -41,9 +45,8 @@ class ImaginaryHost(Host):
         self.found = Occupant.NOBODY
 
     def deployment(self) -> Deployment:
-        deployment = FakeDeployment(self.clock, self.launch("--budget", "1"), found=self.found)
-        deployment.fates = [Fate()]
-        return deployment
+        self.last = FakeDeployment(self.clock, self.launch("--budget", "1"), found=self.found)
+        return self.last
 
     def launch(self, *flags: str) -> LaunchSpec:
         return LaunchSpec(("server", *flags), {})
@@ -55,6 +58,10 @@ class ImaginaryHost(Host):
 
     def wait_for_listener(self) -> None:
         self.clock.sleep(1)
+
+    def end_baseline(self) -> None:
+        if self.last.occupant is Occupant.BASELINE:
+            self.last.occupant = Occupant.NOBODY
 
 
 class ThisHost(Host):
@@ -102,8 +109,7 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
 def leave_nothing(host: Host) -> Iterator[None]:
     """End what a test leaves running; detached servers outlive their deployment on purpose."""
     yield
-    if isinstance(host, ThisHost):
-        host.end_baseline()
+    host.end_baseline()
 
 
 def test_an_empty_host_is_seen_as_empty_and_stays_empty(host: Host):
@@ -195,13 +201,22 @@ def test_the_baseline_found_runs_again_after_other_configurations(host: Host, tm
         assert checks == ["checked"]
 
 
-def test_a_failed_check_leaves_the_restore_unfinished(host: Host):
+def test_a_failed_check_leaves_the_restore_to_the_next_tuner(host: Host):
     def refuse() -> None:
         raise RestoreError("it does not serve")
 
+    checks: list[str] = []
     with host.arrange(Occupant.BASELINE):
-        with contextlib.suppress(RestoreError), host.deployment() as deployment:
+        deployment = host.deployment()
+        with deployment:
             deployment.stop()
-            deployment.restore(refuse)
+            with pytest.raises(RestoreError):
+                deployment.restore(refuse)
+        host.end_baseline()
+        after = host.deployment() if isinstance(host, ThisHost) else deployment
+        with after:
+            after.restore(lambda: checks.append("checked"))
+            host.wait_for_listener()
 
-        wait_until(lambda: deployment.observe().occupant is Occupant.BASELINE)
+            assert after.observe().occupant is Occupant.BASELINE
+        assert checks == ["checked"]

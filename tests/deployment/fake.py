@@ -50,7 +50,7 @@ class FakeDeployment(Deployment):
         self.launch: LaunchSpec | None = baseline if found is Occupant.BASELINE else None
         self.environment: Mapping[str, str] = {}
         self._fate = Fate()
-        self._started_s = 0.0
+        self._started_s = -1000.0
         self._pid = 100
 
     def __enter__(self) -> Self:
@@ -64,6 +64,11 @@ class FakeDeployment(Deployment):
     @property
     def was_serving(self) -> bool:
         return self.found is Occupant.BASELINE
+
+    @property
+    def alive_s(self) -> float:
+        """Seconds since the server in use was started."""
+        return self.clock.monotonic() - self._started_s
 
     def observe(self) -> Observation:
         if self.occupant is Occupant.OURS and self.poll() is not None:
@@ -110,6 +115,7 @@ class FakeDeployment(Deployment):
         if self.occupant is not self.found:
             self.restores += 1
             self._fate = Fate()
+            self._started_s = self.clock.monotonic()
             self.occupant = self.found
             self.launch = self.baseline if self.found is Occupant.BASELINE else None
             if check is not None and self.found is Occupant.BASELINE:

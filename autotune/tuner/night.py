@@ -1,0 +1,354 @@
+"""The order of one night: baseline, what was listed, what the sampler proposes, the baseline again; then restore."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from autotune.clock import Clock
+from autotune.deployment.base import Deployment, Observation, Occupant, explain_foreign
+from autotune.errors import (
+    AutotuneError,
+    BaselineError,
+    EvaluationError,
+    HostError,
+    MeasurementError,
+    RestoreError,
+    ServerError,
+)
+from autotune.events import (
+    Activity,
+    CellMeasured,
+    Event,
+    FrontChanged,
+    Noted,
+    Observer,
+    PhaseChanged,
+    StudyEnded,
+    StudyStarted,
+    TrialEnded,
+    TrialStarted,
+    Waiting,
+)
+from autotune.pareto import front
+from autotune.servers.base import ServerDialect
+from autotune.study import Study, Suggestion
+from autotune.trial import Cell, CellMeasurement, TrialKind, TrialRecord, TrialState
+from autotune.tuner.boot import Booter
+from autotune.tuner.interruption import Interrupted, Interruption
+from autotune.tuner.limits import Limits
+from autotune.tuner.timekeeper import OutOfTime, Timekeeper
+from autotune.tuner.trial_run import Meters, TrialRun, Unexplained, say_briefly
+
+_FAILURES_IN_A_ROW = 3
+
+
+@dataclass(frozen=True, slots=True)
+class NightOutcome:
+    """How a night ended.
+
+    Attributes:
+        reason: one sentence: why it ended.
+        exit_code: 0, or 128 plus the number of the signal that ended it.
+        front: the Pareto front, fastest at C=1 first.
+        restored: one sentence about the host as it was left.
+    """
+
+    reason: str
+    exit_code: int
+    front: tuple[TrialRecord, ...]
+    restored: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """How a part of a night ended: regularly, by a signal, or by an error that ends the study."""
+
+    reason: str
+    exit_code: int = 0
+    failure: AutotuneError | None = None
+
+    @classmethod
+    def by(cls, interrupted: Interrupted) -> _Ending:
+        return cls(f"ended by {interrupted}", exit_code=interrupted.exit_code)
+
+    @property
+    def is_regular(self) -> bool:
+        return self.exit_code == 0 and self.failure is None
+
+
+class Night:
+    """Runs trials strictly one after the other and leaves the host as it was found.
+
+    Args:
+        study: open, and held by this process.
+        deployment: the host; not entered yet.
+        dialect: the server's family.
+        meters: who measures.
+        limits: when to end.
+        observer: told everything.
+        clock: where times come from.
+        interruption: signals; entered already.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        *,
+        deployment: Deployment,
+        dialect: ServerDialect,
+        meters: Meters,
+        limits: Limits,
+        observer: Observer,
+        clock: Clock,
+        interruption: Interruption,
+    ) -> None:
+        self._study = study
+        self._deployment = deployment
+        self._dialect = dialect
+        self._meters = meters
+        self._limits = limits
+        self._observer = observer
+        self._clock = clock
+        self._interruption = interruption
+        self._booter = Booter(
+            deployment, dialect, study.settings.server, clock, interruption, self.on_activity, self._on_wait
+        )
+        self._time = Timekeeper(study, limits, clock)
+        self._trial: int | None = None
+        self._front: tuple[TrialRecord, ...] = ()
+        self._failures = 0
+
+    def run(self) -> NightOutcome:
+        """Run until a limit is reached, nothing is left to measure, or somebody ends it.
+
+        Raises:
+            AutotuneError: the study cannot go on; the host was restored, or the error says what is left to do.
+        """
+        with self._deployment:
+            found = self._observe()
+            ending = self._run_to_end(self._run_trials)
+            restored = self._restore(found, ending)
+            if ending.is_regular and (number := self._interruption.received) is not None:
+                ending = _Ending.by(Interrupted(number))
+            if ending.is_regular:
+                last = self._run_to_end(self._measure_baseline_last)
+                ending = ending if last.is_regular else last
+                restored = self._restore(found, ending)
+        self._emit(StudyEnded(self._time.progress(), ending.reason, self._front, restored))
+        if ending.failure is not None:
+            raise ending.failure
+        return NightOutcome(ending.reason, ending.exit_code, self._front, restored)
+
+    def _run_to_end(self, part: Callable[[], str]) -> _Ending:
+        """Run a part of the night and say how it ended."""
+        self._time.is_binding = True
+        try:
+            return _Ending(part())
+        except OutOfTime:
+            return _Ending(f"{self._limits.explain_time()} has come")
+        except Interrupted as interrupted:
+            return _Ending.by(interrupted)
+        except AutotuneError as error:
+            return _Ending(str(error), failure=error)
+        finally:
+            self._time.is_binding = False
+
+    def _run_trials(self) -> str:
+        """Run trials until one of the limits; return the reason for the end."""
+        self._time.learn()
+        if self._study.baseline() is None:
+            self._run(self._study.suggest_baseline(), may_reuse=True)
+        while True:
+            self._interruption.check()
+            listed_only = self._limits.is_counted_out(self._time.counted)
+            if (late := self._time.find_lateness()) is not None:
+                return late
+            self.on_activity(Activity.ASKING)
+            suggestion = self._study.next_suggestion(listed_only=listed_only)
+            self._time.learn()
+            if suggestion is None:
+                return self._explain_end(listed_only=listed_only)
+            self._run(suggestion, may_reuse=True)
+            if self._time.is_time_for_baseline() and self._time.find_lateness() is None:
+                self._run(self._study.suggest_baseline(), may_reuse=False)
+
+    def _run(self, suggestion: Suggestion, *, may_reuse: bool) -> TrialRecord:
+        """Run one trial and see to its end whatever happens."""
+        number = self._study.begin(suggestion)
+        outer, outer_start = self._trial, self._time.begin_trial()
+        self._trial = number
+        try:
+            return self._run_begun(number, suggestion, may_reuse=may_reuse)
+        finally:
+            self._trial = outer
+            self._time.end_trial(outer_start)
+
+    def _run_begun(self, number: int, suggestion: Suggestion, *, may_reuse: bool) -> TrialRecord:
+        """Run a trial that the study has begun, and end it."""
+        self._emit(TrialStarted(self._time.progress(), number, suggestion.kind, suggestion.configuration))
+        trial_run = TrialRun(
+            self._study,
+            number,
+            suggestion,
+            booter=self._booter,
+            deployment=self._deployment,
+            dialect=self._dialect,
+            meters=self._meters,
+            watch=self,
+            interruption=self._interruption,
+        )
+        try:
+            trial = trial_run.run(may_reuse=may_reuse)
+        except Unexplained as unexplained:
+            trial = self._judge(number, suggestion, unexplained)
+        except (HostError, EvaluationError) as error:
+            self._end(self._study.fail(number, f"nobody blames this trial: {say_briefly(error)}"))
+            raise
+        except OutOfTime:
+            self._end(self._study.interrupt(number, f"{self._limits.explain_time()} came first"))
+            raise
+        except Interrupted as interrupted:
+            self._end(self._study.interrupt(number, f"ended by {interrupted}"))
+            raise
+        self._end(trial)
+        if suggestion.kind is TrialKind.BASELINE and trial.state is not TrialState.COMPLETE:
+            raise BaselineError(
+                f"the baseline does not serve: {trial.reason}",
+                where=self._deployment.url,
+                hint=f"mend [baseline] or the server first; its log is in trials/{number:04d}",
+            )
+        self._count_failures(trial)
+        return trial
+
+    def _judge(self, number: int, suggestion: Suggestion, unexplained: Unexplained) -> TrialRecord:
+        """Decide about a trial that failed twice for no known reason, by booting the baseline."""
+        error = unexplained.error
+        if suggestion.kind is TrialKind.BASELINE:
+            return self._study.fail(number, say_briefly(error))
+        self._emit(
+            Noted(self._time.progress(), "failed twice, so the baseline is booted to see who is to blame", number)
+        )
+        try:
+            self._run(self._study.suggest_baseline(), may_reuse=False)
+        except AutotuneError:
+            self._end(self._study.fail(number, f"the baseline failed as well: {say_briefly(error)}"))
+            raise
+        except (OutOfTime, Interrupted):
+            self._end(self._study.interrupt(number, "ended before the baseline could tell who is to blame"))
+            raise
+        if isinstance(error, MeasurementError):
+            return self._study.fail(number, say_briefly(error))
+        return self._study.mark_infeasible(number, f"failed twice while the baseline works: {say_briefly(error)}")
+
+    def _count_failures(self, trial: TrialRecord) -> None:
+        """Stop a study in which nothing works any more."""
+        if trial.kind is TrialKind.BASELINE:
+            return
+        self._failures = self._failures + 1 if trial.state is TrialState.FAILED else 0
+        if self._failures >= _FAILURES_IN_A_ROW:
+            raise HostError(
+                f"{self._failures} trials in a row failed for reasons unknown, the last: {trial.reason}",
+                where=self._deployment.url,
+                hint="look at their logs and request records before going on",
+            )
+
+    def _end(self, trial: TrialRecord) -> None:
+        """Tell about the end of a trial, and about the front if it moved."""
+        self._time.learn()
+        self._emit(TrialEnded(self._time.progress(), trial))
+        now = self._find_front()
+        if [item.number for item in now] != [item.number for item in self._front]:
+            self._front = now
+            self._emit(FrontChanged(self._time.progress(), now))
+
+    def _find_front(self) -> tuple[TrialRecord, ...]:
+        return tuple(trial for point in front(self._study.trials()) for trial in point.trials)
+
+    def _measure_baseline_last(self) -> str:
+        """Measure the baseline once more at the end, on the server that serves again if there is one."""
+        if self._time.is_baseline_wanted_last() and self._time.find_lateness() is None:
+            self._run(self._study.suggest_baseline(), may_reuse=True)
+        return "the baseline was measured once more"
+
+    def _observe(self) -> Observation:
+        """Look at the host and tell about it; a foreign server ends the study before it begins."""
+        self._time.learn()
+        self._front = self._find_front()
+        self._time.restores_server = self._deployment.was_serving
+        observation = self._deployment.observe()
+        if observation.occupant is Occupant.FOREIGN:
+            raise explain_foreign(observation, self._deployment.url)
+        settings = self._study.settings
+        if observation.occupant is Occupant.BASELINE:
+            state = "serves" if observation.is_listening else "is loading"
+            found = f"the baseline {state} as process {observation.pid}"
+        elif self._time.restores_server:
+            found = "the server that ran before was stopped by an earlier command and will be put back"
+        else:
+            found = "no server runs, and none will run afterwards"
+        self._emit(
+            StudyStarted(
+                self._time.progress(),
+                settings.name,
+                str(self._study.directory),
+                self._deployment.url,
+                self._study.space.resolve(settings.baseline),
+                found,
+                len(self._study.trials()),
+            )
+        )
+        return observation
+
+    def _restore(self, found: Observation, ending: _Ending) -> str:
+        """Put the host back, checked by a generation where a server must serve; say what was done."""
+        self._emit(PhaseChanged(self._time.progress(), Activity.RESTORING))
+        try:
+            self._deployment.restore(self._check_serving)
+        except (ServerError, HostError) as error:
+            failure = error if isinstance(error, RestoreError) else self._explain_unrestored(error)
+            self._emit(StudyEnded(self._time.progress(), ending.reason, self._front, str(failure)))
+            raise failure from ending.failure or error
+        if not self._time.restores_server:
+            return "no server runs, as before"
+        pid = self._deployment.observe().pid
+        return f"the baseline serves {'still' if pid == found.pid else 'again'} as process {pid}"
+
+    def _explain_unrestored(self, error: AutotuneError) -> RestoreError:
+        return RestoreError(
+            f"the host could not be put back: {error.message}",
+            where=self._deployment.url,
+            hint="see the server's log; the next command tries again",
+        )
+
+    def _check_serving(self) -> None:
+        self._booter.wait()
+
+    def _explain_end(self, *, listed_only: bool) -> str:
+        if not listed_only:
+            return "every configuration of the search space was measured"
+        if self._limits.trials == 0:
+            return "every listed configuration was measured"
+        return f"{self._time.counted} of {self._limits.trials} trials are done"
+
+    def on_activity(self, activity: Activity, stage: str | None = None, cell: Cell | None = None) -> None:
+        """Tell what is done next, unless it is time to end."""
+        self._interruption.check()
+        self._time.check()
+        self._emit(PhaseChanged(self._time.progress(), activity, self._trial, stage, cell))
+
+    def on_cell(self, stage: str, measurement: CellMeasurement) -> None:
+        """Tell about a cell that is on disk."""
+        if self._trial is not None:
+            self._emit(CellMeasured(self._time.progress(), self._trial, stage, measurement))
+
+    def on_note(self, sentence: str) -> None:
+        """Tell something else."""
+        self._emit(Noted(self._time.progress(), sentence, self._trial))
+
+    def _on_wait(self, answer: str, waited_s: float) -> None:
+        self._time.check()
+        self._emit(Waiting(self._time.progress(), self._trial, answer, waited_s))
+
+    def _emit(self, event: Event) -> None:
+        self._observer(event)

@@ -1,0 +1,142 @@
+"""Where a night stands: what was counted, how long things take, and whether there is time for another boot."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from autotune.clock import Clock
+from autotune.eta import learn_durations
+from autotune.events import Progress
+from autotune.study import Study
+from autotune.trial import TrialKind, TrialState
+from autotune.tuner.limits import Limits
+
+BASELINE_BOOTS: Final = 3
+"""Boots of the baseline over a study: fewer show nothing about the noise between boots."""
+
+_FEWEST_TRIALS_FOR_MIDDLE = 4
+
+
+class OutOfTime(Exception):
+    """The moment has come at which the host must be restored."""
+
+
+class Timekeeper:
+    """Watches the limits of one command.
+
+    Args:
+        study: its history teaches how long things take.
+        limits: when to end.
+        clock: where times come from.
+
+    Attributes:
+        counted: trials that used up one of ``--trials``.
+        baselines: complete boots of the baseline.
+        restores_server: whether a server must run again afterwards, which takes a boot.
+        is_binding: False while the host is restored, which nothing may cut short.
+    """
+
+    def __init__(self, study: Study, limits: Limits, clock: Clock) -> None:
+        self._study = study
+        self._limits = limits
+        self._clock = clock
+        self._started_s = clock.monotonic()
+        self._trial_started_s: float | None = None
+        self.restores_server = False
+        self.is_binding = True
+        self.learn()
+
+    def learn(self) -> None:
+        """Look at the study again."""
+        trials = self._study.trials()
+        self._durations = learn_durations(trials)
+        self.counted = self._study.counted()
+        self.baselines = sum(
+            trial.kind is TrialKind.BASELINE and trial.state is TrialState.COMPLETE for trial in trials
+        )
+
+    def begin_trial(self) -> float | None:
+        """Start to time a trial; return what :meth:`end_trial` takes back when it was begun inside another."""
+        outer, self._trial_started_s = self._trial_started_s, self._clock.monotonic()
+        return outer
+
+    def end_trial(self, outer: float | None) -> None:
+        """Stop timing a trial."""
+        self._trial_started_s = outer
+
+    def is_time_for_baseline(self) -> bool:
+        """Whether the baseline should be booted between trials now: halfway, while too few boots are known."""
+        if self.baselines + 1 >= BASELINE_BOOTS:
+            return False
+        trials = self._limits.trials
+        if trials:
+            return trials >= _FEWEST_TRIALS_FOR_MIDDLE and self.counted >= trials / 2
+        left_s = self._left_s()
+        return left_s is not None and self.counted > 1 and left_s <= self._elapsed_s()
+
+    def is_baseline_wanted_last(self) -> bool:
+        """Whether the baseline should be measured once more at the end."""
+        return 0 < self.baselines < BASELINE_BOOTS and self.counted > 1
+
+    def find_lateness(self) -> str | None:
+        """Return why no boot may start any more, if time forbids it."""
+        left_s = self._left_s()
+        if left_s is None:
+            return None
+        needed_s = self._durations.needed_s(restores_server=self.restores_server)
+        if needed_s is None:
+            needed_s = self._restore_s()
+        if left_s > needed_s:
+            return None
+        return f"another trial and the restore take about {needed_s:.0f} s, too long for {self._limits.explain_time()}"
+
+    def check(self) -> None:
+        """End the trial when the restore has to begin.
+
+        Raises:
+            OutOfTime: it has.
+        """
+        left_s = self._left_s()
+        if self.is_binding and left_s is not None and left_s <= self._restore_s():
+            raise OutOfTime
+
+    def progress(self) -> Progress:
+        """Say where the study stands."""
+        known = self._durations
+        trial_left_s: float | None = None
+        if self._trial_started_s is not None and (mean_s := known.trial_s or known.baseline_s) is not None:
+            trial_left_s = max(mean_s - (self._clock.monotonic() - self._trial_started_s), 0.0)
+        return Progress(
+            counted=self.counted,
+            limit=self._limits.trials,
+            elapsed_s=self._elapsed_s(),
+            trial_left_s=trial_left_s,
+            study_left_s=self._study_left_s(trial_left_s),
+        )
+
+    def _study_left_s(self, trial_left_s: float | None) -> float | None:
+        """Return the time until the host is restored: by trials, by the clock, whichever is sooner."""
+        left = [] if (by_clock_s := self._left_s()) is None else [max(by_clock_s, 0.0)]
+        if self._limits.trials is not None:
+            running = self._trial_started_s is not None
+            by_trials_s = self._durations.study_left_s(
+                max(self._limits.trials - self.counted - running, 0),
+                max(BASELINE_BOOTS - self.baselines, 0) if self._limits.trials > 1 else 0,
+                restores_server=self.restores_server,
+            )
+            if by_trials_s is not None:
+                left.append(by_trials_s + (trial_left_s or 0.0))
+        return min(left, default=None)
+
+    def _elapsed_s(self) -> float:
+        return self._clock.monotonic() - self._started_s
+
+    def _left_s(self) -> float | None:
+        return self._limits.left_s(self._elapsed_s(), self._clock.now())
+
+    def _restore_s(self) -> float:
+        """Return how long the restore may take; before anything was seen, as long as the settings allow."""
+        known = self._durations.restore_s(restores_server=self.restores_server)
+        if known is not None:
+            return known
+        return self._study.settings.server.ready_timeout_s if self._limits.until is not None else 0.0

@@ -1,0 +1,229 @@
+"""One trial from its suggestion to its end: boot, stages, pruning, coding evaluation, and who is to blame for a failure.
+
+A bad configuration is a result: refused arguments and memory that ran out decide the trial at once. Anything else is
+unexplained: the trial is tried once more, and if it fails again the baseline is booted; what that shows is the caller's
+business (:class:`Unexplained`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from autotune.deployment.base import Deployment
+from autotune.errors import (
+    AutotuneError,
+    ConfigurationRejected,
+    FlagsMismatch,
+    HostError,
+    MeasurementError,
+    OutOfMemory,
+    ServerError,
+)
+from autotune.events import Activity
+from autotune.pruning import decide
+from autotune.servers.base import ServerDialect
+from autotune.settings import CellSettings
+from autotune.study import Study, Suggestion
+from autotune.trial import Cell, CellMeasurement, Configuration, EvaluationMeasurement, TrialRecord, TrialState
+from autotune.tuner.boot import Booter
+from autotune.tuner.interruption import Interruption
+
+_ATTEMPTS = 2
+_REASON_LENGTH = 500
+
+
+class CellMeter(Protocol):
+    """Measures cells of one boot."""
+
+    def measure_cell(self, cell: CellSettings) -> CellMeasurement:
+        """Measure one cell."""
+        ...
+
+
+class CodingMeter(Protocol):
+    """Asks and judges the coding problems of one boot."""
+
+    def run(self) -> EvaluationMeasurement:
+        """Run the whole evaluation."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Meters:
+    """Who measures.
+
+    Attributes:
+        open_benchmark: from configuration and record file to a meter of cells.
+        open_evaluation: from record file to a meter of coding answers.
+    """
+
+    open_benchmark: Callable[[Configuration, Path], CellMeter]
+    open_evaluation: Callable[[Path], CodingMeter]
+
+
+class Watch(Protocol):
+    """Sees what a trial does, and may end it."""
+
+    def on_activity(self, activity: Activity, stage: str | None = None, cell: Cell | None = None) -> None:
+        """Take note of what is done next; called between any two steps of a trial, so it may raise to end the trial."""
+        ...
+
+    def on_cell(self, stage: str, measurement: CellMeasurement) -> None:
+        """Take note of a cell that is on disk."""
+        ...
+
+    def on_note(self, sentence: str) -> None:
+        """Take note of something else."""
+        ...
+
+
+class Unexplained(Exception):
+    """A trial failed twice for no reason that its log explains; it is still open."""
+
+    def __init__(self, error: AutotuneError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class TrialRun:
+    """Runs one trial that the study has begun.
+
+    Args:
+        study: where everything is recorded.
+        number: the trial.
+        suggestion: what to boot.
+        booter: brings it up.
+        deployment: the host.
+        dialect: the server's family.
+        meters: who measures.
+        watch: sees everything.
+        interruption: lets signals end a measurement.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        number: int,
+        suggestion: Suggestion,
+        *,
+        booter: Booter,
+        deployment: Deployment,
+        dialect: ServerDialect,
+        meters: Meters,
+        watch: Watch,
+        interruption: Interruption,
+    ) -> None:
+        self._study = study
+        self._number = number
+        self._suggestion = suggestion
+        self._booter = booter
+        self._deployment = deployment
+        self._dialect = dialect
+        self._meters = meters
+        self._watch = watch
+        self._interruption = interruption
+        self._folder = study.directory / "trials" / f"{number:04d}"
+
+    def run(self, *, may_reuse: bool) -> TrialRecord:
+        """Run the trial to its end.
+
+        Args:
+            may_reuse: use a live or loading server that has this configuration as it is.
+
+        Raises:
+            Unexplained: it failed twice and nobody knows why; the trial is still open.
+            HostError: the host is at fault; the trial is still open.
+            EvaluationError: the coding evaluation cannot be trusted; the trial is still open.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for cell in self._suggestion.cells:
+            note = f"measured in the boot of trial {self._suggestion.retries}"
+            self._study.record_cell(self._number, replace(cell, notes=(*cell.notes, note)))
+        known = {cell.cell for cell in self._suggestion.cells}
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return self._attempt(attempt, known, may_reuse=may_reuse and attempt == 1)
+            except (ConfigurationRejected, OutOfMemory, FlagsMismatch) as error:
+                self._record_log(error)
+                return self._study.mark_infeasible(self._number, say_briefly(error))
+            except (ServerError, MeasurementError) as error:
+                self._record_log(error)
+                if attempt == _ATTEMPTS:
+                    raise Unexplained(error) from error
+                self._watch.on_note(f"unexplained, so it is tried once more: {say_briefly(error)}")
+                known = set()
+            except OSError as error:
+                raise HostError(
+                    f"{error.strerror or error}",
+                    where=str(error.filename or self._folder),
+                    hint="see to the disk and permissions, then run the same command again",
+                ) from error
+        raise AssertionError("unreachable")
+
+    def _attempt(self, attempt: int, known: set[Cell], *, may_reuse: bool) -> TrialRecord:
+        """Boot and measure once."""
+        suffix = "" if attempt == 1 else f"-{attempt}"
+        self._study.set_state(self._number, TrialState.DEPLOYING)
+        boot = self._booter.bring_up(
+            self._suggestion.configuration, self._folder / f"server{suffix}.log", may_reuse=may_reuse
+        )
+        self._study.record_boot(self._number, boot)
+        self._study.set_state(self._number, TrialState.MEASURING)
+        try:
+            return self._measure(suffix, known)
+        except MeasurementError as error:
+            exit_code = self._deployment.poll()
+            if exit_code is None:
+                raise
+            raise self._dialect.classify_failure(self._deployment.read_log(), exit_code) from error
+
+    def _measure(self, suffix: str, known: set[Cell]) -> TrialRecord:
+        """Measure every stage that is not known yet, then the coding evaluation."""
+        settings = self._study.settings
+        configuration = self._suggestion.configuration
+        benchmark = self._meters.open_benchmark(configuration, self._folder / f"requests{suffix}.jsonl")
+        for stage in settings.benchmark.stages:
+            for cell in stage.cells:
+                if cell.cell not in known:
+                    self._watch.on_activity(Activity.MEASURING, stage.name, cell.cell)
+                    self._measure_cell(benchmark, stage.name, cell)
+            decision = decide(self._study.trial(self._number), self._study.trials(), settings)
+            if decision.prune:
+                return self._study.prune(self._number, f"after stage {stage.name}: {decision.reason}")
+        if settings.evaluation.enabled:
+            self._watch.on_activity(Activity.EVALUATING)
+            evaluator = self._meters.open_evaluation(self._folder / f"answers{suffix}.jsonl")
+            with self._interruption.interruptible():
+                evaluation = evaluator.run()
+            self._study.record_evaluation(self._number, evaluation)
+        return self._study.complete(self._number)
+
+    def _measure_cell(self, benchmark: CellMeter, stage: str, cell: CellSettings) -> None:
+        """Measure one cell and put it on disk, unless the server died meanwhile."""
+        with self._interruption.interruptible():
+            measurement = benchmark.measure_cell(cell)
+        exit_code = self._deployment.poll()
+        if exit_code is not None:
+            raise self._dialect.classify_failure(self._deployment.read_log(), exit_code)
+        accept_length = None if measurement.accept_length is None else measurement.accept_length.value
+        suspicion = self._dialect.find_suspicion(self._suggestion.configuration, accept_length)
+        if suspicion is not None:
+            measurement = replace(measurement, notes=(*measurement.notes, suspicion))
+            self._watch.on_note(suspicion)
+        self._study.record_cell(self._number, measurement)
+        self._watch.on_cell(stage, measurement)
+
+    def _record_log(self, error: AutotuneError) -> None:
+        """Keep the log lines that say why, with the trial."""
+        lines = getattr(error, "log_lines", ())
+        if lines:
+            self._study.record_attributes(self._number, {"log_lines": list(lines)})
+
+
+def say_briefly(error: AutotuneError) -> str:
+    """Return the message of an error, cut where a server's own words go on and on."""
+    text = " ".join(f"{type(error).__name__}: {error.message}".split())
+    return text if len(text) <= _REASON_LENGTH else f"{text[: _REASON_LENGTH - 1]}…"
