@@ -1,0 +1,321 @@
+"""Does a program written by a model solve a problem? It runs where it can harm nothing, and is judged from outside.
+
+Each program gets a process of its own that gives up its rights (:mod:`autotune.evaluation.confinement`), an empty
+environment, closed input, discarded output and an empty folder; the group is killed at the deadline. Results come back
+over a separate pipe after the last test, with a secret of this run, and are compared here, by type and value.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import marshal
+import math
+import os
+import secrets
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autotune.errors import SandboxUnavailable
+from autotune.evaluation.isolated_program import DEEPEST
+from autotune.evaluation.problem import HiddenTest, Problem
+from autotune.trial import ProblemResult, Verdict
+
+_PACKAGE_ROOT = Path(__file__).resolve().parent.parent.parent
+_START = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from autotune.evaluation.isolated_program import main; main()"
+)
+_LARGEST_REPORT = 1 << 20
+_LONGEST_VALUE = 120
+_RELATIVE_TOLERANCE = 1e-9
+_ABSOLUTE_TOLERANCE = 1e-12
+
+_PROBE = """
+import os, signal, socket
+
+def refuses(action):
+    try:
+        action()
+    except OSError:
+        return True
+    return False
+
+def probe(parent, secret):
+    return [
+        refuses(lambda: socket.socket(socket.AF_INET)),
+        refuses(lambda: socket.socket(socket.AF_UNIX)),
+        refuses(os.fork),
+        refuses(lambda: os.kill(parent, 0)),
+        refuses(lambda: open(secret).read()),
+        refuses(lambda: open("/proc/self/environ").read()),
+        refuses(lambda: open("new", "w")),
+    ]
+"""
+_PROBED = ("network", "local sockets", "processes", "signals", "the problems", "/proc", "new files")
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """How a process ended: its report, or ``None``, and what ended it."""
+
+    report: Any
+    timed_out: bool
+    oversized: bool
+    returncode: int
+
+
+class Sandbox:
+    """Judges programs, each in a confined process of its own.
+
+    Args:
+        time_limit_s: wall time of one program, start of the interpreter included, and of its CPU time.
+        memory_bytes: address space of one program.
+    """
+
+    def __init__(self, time_limit_s: float, memory_bytes: int) -> None:
+        self._time_limit_s = time_limit_s
+        self._memory_bytes = memory_bytes
+
+    def check(self) -> None:
+        """Run a program that tries to get out, before any other is run.
+
+        Raises:
+            SandboxUnavailable: a layer is missing here, or something that must be refused is not.
+        """
+        arguments = f"{os.getpid()}, {str(Path(__file__))!r}"
+        probe = Problem("probe", "easy", "sandbox", "", (HiddenTest(arguments, [True] * len(_PROBED)),))
+        results: list[Any] = []
+        result = self._judge(probe, _PROBE, results.append)
+        if result.verdict is Verdict.PASSED:
+            return
+        held = results[0].get("list", []) if results and isinstance(results[0], dict) else []
+        open_ways = [name for name, refused in zip(_PROBED, held, strict=False) if refused is not True]
+        reason = f"open to generated code: {', '.join(open_ways)}" if open_ways else result.reason
+        raise SandboxUnavailable(
+            f"the sandbox does not hold here, {reason}",
+            where="coding evaluation",
+            hint="Linux 5.13 or newer with Landlock and seccomp is needed; evaluation.enabled = false goes without",
+        )
+
+    def judge(self, problem: Problem, code: str) -> ProblemResult:
+        """Run one program against the hidden tests.
+
+        Raises:
+            SandboxUnavailable: the process could not be confined, so the program was not run.
+        """
+        return self._judge(problem, code, lambda _result: None)
+
+    def judge_all(self, programs: Sequence[tuple[Problem, str]]) -> list[ProblemResult]:
+        """Judge several programs, as many at once as there are processors, and return results in their order.
+
+        Raises:
+            SandboxUnavailable: as :meth:`judge`.
+        """
+        with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
+            return list(pool.map(lambda program: self.judge(*program), programs))
+
+    def _judge(self, problem: Problem, code: str, on_result: Callable[[Any], None]) -> ProblemResult:
+        secret = secrets.token_hex(16)
+        with tempfile.TemporaryDirectory(prefix="autotune-", ignore_cleanup_errors=True) as folder:
+            work = Path(folder) / "work"
+            work.mkdir()
+            task = {
+                "secret": secret,
+                "folder": str(work),
+                "cpu_s": math.ceil(self._time_limit_s) + 1,
+                "memory_bytes": self._memory_bytes,
+                "code": code,
+                "entry_point": problem.entry_point,
+                "arguments": [test.arguments for test in problem.tests],
+            }
+            ending = self._run(marshal.dumps(task))
+        verdict, reason = _give_verdict(problem, ending, secret, self._time_limit_s, on_result)
+        return ProblemResult(problem.entry_point, verdict, reason)
+
+    def _run(self, task: bytes) -> _Ending:
+        command = [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", _START]
+        deadline_s = time.monotonic() + self._time_limit_s
+        task_out, task_in = os.pipe()
+        report_out, report_in = os.pipe()
+        try:
+            process = subprocess.Popen(
+                [*command, str(_PACKAGE_ROOT), str(task_out), str(report_in)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={},
+                cwd="/",
+                pass_fds=(task_out, report_in),
+                start_new_session=True,
+            )
+        except BaseException:
+            for descriptor in (task_out, task_in, report_out, report_in):
+                os.close(descriptor)
+            raise
+        os.close(task_out)
+        os.close(report_in)
+        try:
+            with os.fdopen(task_in, "wb") as pipe, contextlib.suppress(BrokenPipeError):
+                pipe.write(task)
+                pipe.flush()
+            data, timed_out = _read(report_out, deadline_s)
+            if not timed_out and len(data) <= _LARGEST_REPORT:
+                timed_out = not _has_ended(process, deadline_s)
+        finally:
+            os.close(report_out)
+            # The leader is not reaped yet, so its group cannot be somebody else's.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        oversized = len(data) > _LARGEST_REPORT
+        return _Ending(None if oversized else _parse_report(data), timed_out, oversized, process.returncode)
+
+
+def _read(descriptor: int, deadline_s: float) -> tuple[bytes, bool]:
+    """Read to the end, the deadline or the size limit; say whether it was the deadline."""
+    data = bytearray()
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        while len(data) <= _LARGEST_REPORT:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0 or not selector.select(left_s):
+                return bytes(data), True
+            piece = os.read(descriptor, 1 << 16)
+            if not piece:
+                break
+            data += piece
+    return bytes(data), False
+
+
+def _has_ended(process: subprocess.Popen[bytes], deadline_s: float) -> bool:
+    """Wait for the process without reaping it."""
+    while not os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+        if time.monotonic() >= deadline_s:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+def _parse_report(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _give_verdict(
+    problem: Problem, ending: _Ending, secret: str, limit_s: float, on_result: Callable[[Any], None]
+) -> tuple[Verdict, str]:
+    """Compare what came back with what is expected; the first difference or exception in test order decides."""
+    report = ending.report
+    if ending.timed_out:
+        return Verdict.TIMED_OUT, f"not finished within {limit_s:g} s"
+    if ending.oversized:
+        return Verdict.ERROR, f"the results are larger than {_LARGEST_REPORT} bytes"
+    if not isinstance(report, dict) or report.get("secret") != secret:
+        return Verdict.ERROR, f"ended before the last test ({_describe_ending(ending.returncode)})"
+    if "unavailable" in report:
+        raise SandboxUnavailable(
+            f"generated code cannot be isolated here: {report['unavailable']}",
+            where="coding evaluation",
+            hint="Linux 5.13 or newer with Landlock and seccomp is needed; evaluation.enabled = false goes without",
+        )
+    results = report.get("results")
+    results = results if isinstance(results, list) else []
+    for number, (test, result) in enumerate(zip(problem.tests, results, strict=False), 1):
+        on_result(result)
+        if not is_equal(test.expected, result):
+            call = _crop(f"{problem.entry_point}({test.arguments})")
+            got, expected = _crop(render_result(result)), _crop(repr(test.expected))
+            return Verdict.WRONG, f"test {number}: {call} gave {got}, expected {expected}"
+    if "error" in report or len(results) != len(problem.tests):
+        return Verdict.ERROR, str(report.get("error", "results are missing"))
+    return Verdict.PASSED, ""
+
+
+def is_equal(expected: object, result: Any, depth: int = DEEPEST) -> bool:
+    """Compare a plain value with an encoded result, by type and value; floats to nine digits.
+
+    The shape of ``expected`` leads, and no key of the result is ever hashed, so a hostile result costs nothing.
+
+    >>> is_equal((1, [2.0]), {"tuple": [1, {"list": [2.0000000001]}]}), is_equal(1, True), is_equal(1, 1.0)
+    (True, False, False)
+    """
+    if depth == 0:
+        return False
+    if expected is None or isinstance(expected, bool):
+        return result is expected
+    if isinstance(expected, float):
+        return type(result) is float and _is_close(expected, result)
+    if isinstance(expected, int):
+        if isinstance(result, dict):
+            return bool(result == {"int": f"{expected:x}"})
+        return type(result) is int and result == expected
+    if isinstance(expected, str):
+        return type(result) is str and result == expected
+    if not isinstance(result, dict) or len(result) != 1:
+        return False
+    kind = type(expected).__name__
+    content = result.get(kind)
+    if isinstance(expected, bytes):
+        return bool(content == expected.hex())
+    if not isinstance(content, list) or not isinstance(expected, list | tuple | set | frozenset | dict):
+        return False
+    if len(content) != len(expected):
+        return False
+    if isinstance(expected, list | tuple):
+        return all(is_equal(one, other, depth - 1) for one, other in zip(expected, content, strict=True))
+    wanted: list[object] = (
+        [[key, item] for key, item in expected.items()] if isinstance(expected, dict) else [*expected]
+    )
+    found = [{"list": pair} for pair in content] if isinstance(expected, dict) else content
+    return all(any(is_equal(one, other, depth - 1) for other in found) for one in wanted)
+
+
+def render_result(result: Any, depth: int = 6) -> str:
+    """Show an encoded result roughly as Python would, cut short where it is long or deep.
+
+    >>> render_result({"tuple": [1, "a", {"dict": [["k", None]]}]})
+    "(1, 'a', {'k': None})"
+    """
+    if depth == 0:
+        return "..."
+    if not isinstance(result, dict):
+        return _crop(repr(result))
+    kind, content = next(iter(result.items()), ("nothing", None))
+    if kind == "dict" and isinstance(content, list):
+        pairs = [pair for pair in content[:_LONGEST_VALUE] if isinstance(pair, list) and len(pair) == 2]
+        inside = ", ".join(f"{render_result(key, depth - 1)}: {render_result(item, depth - 1)}" for key, item in pairs)
+        return f"{{{inside}}}"
+    brackets = {"list": "[]", "tuple": "()", "set": "{}"}.get(kind)
+    if brackets and isinstance(content, list):
+        inside = ", ".join(render_result(item, depth - 1) for item in content[:_LONGEST_VALUE])
+        return f"{brackets[0]}{inside}{brackets[1]}"
+    return _crop(f"{kind} {content}")
+
+
+def _is_close(expected: float, result: float) -> bool:
+    if math.isnan(expected):
+        return math.isnan(result)
+    return math.isclose(expected, result, rel_tol=_RELATIVE_TOLERANCE, abs_tol=_ABSOLUTE_TOLERANCE)
+
+
+def _crop(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def _describe_ending(returncode: int) -> str:
+    if returncode >= 0:
+        return f"exit code {returncode}"
+    with contextlib.suppress(ValueError):
+        return f"killed by {signal.Signals(-returncode).name}"
+    return f"killed by signal {-returncode}"
