@@ -22,12 +22,17 @@ def byte_alphabet() -> dict[str, int]:
     return alphabet
 
 
-def token_bytes(tokenizer: Tokenizer) -> tuple[bytes, ...]:
-    """Return the bytes of every token of a byte-level vocabulary; special tokens have none."""
+def token_bytes(tokenizer: Tokenizer, vocabulary: int) -> tuple[bytes, ...]:
+    """Return the bytes of every token of a byte-level vocabulary; special tokens have none.
+
+    Args:
+        tokenizer: may know fewer tokens than the model; those it does not know have no bytes either.
+        vocabulary: number of tokens of the model.
+    """
     alphabet = byte_alphabet()
     special = {index for index, token in tokenizer.get_added_tokens_decoder().items() if token.special}
     table = []
-    for index in range(tokenizer.get_vocab_size()):
+    for index in range(vocabulary):
         spelled = tokenizer.id_to_token(index)
         if spelled is None or index in special:
             table.append(b"")

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from autotune.ddtree import wire
 from autotune.ddtree.flags import ServerFlags
@@ -140,8 +140,8 @@ class EngineLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Remember where to write."""
-        if isinstance(transport, asyncio.WriteTransport):
-            self._transport = transport
+        # uvloop's transports are of no asyncio class.
+        self._transport = cast("asyncio.WriteTransport", transport)
 
     def data_received(self, data: bytes) -> None:
         """Act on the messages that these bytes complete."""

@@ -30,10 +30,10 @@ class Prompter:
     context_length: int
 
     @classmethod
-    def load(cls, path: Path, context_length: int) -> Prompter:
+    def load(cls, path: Path, vocabulary: int, context_length: int) -> Prompter:
         """Read the tokenizer of a weights directory."""
         tokenizer = load_tokenizer_file(path)
-        return cls(tokenizer, token_bytes(tokenizer), context_length)
+        return cls(tokenizer, token_bytes(tokenizer, vocabulary), context_length)
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a raw prompt, in which special tokens may be spelled out.

@@ -142,7 +142,7 @@ class _Server:
 
     async def _serve(self, link: EngineLink, info: EngineInfo, stopping: asyncio.Task[bool]) -> int:
         flags = self._flags
-        prompter = Prompter.load(Path(flags.model_path) / TOKENIZER_FILE, info.context_length)
+        prompter = Prompter.load(Path(flags.model_path) / TOKENIZER_FILE, info.vocabulary, info.context_length)
         defaults = SamplingDefaults.load(Path(flags.model_path))
         block = flags.speculative_num_draft_tokens
         metrics = ServerMetrics(flags.served_model_name) if flags.enable_metrics else None
