@@ -4,7 +4,7 @@ The report holds results only. Expected values never enter this process, so what
 forges, it passes only by knowing the right results. Few imports: each costs every judged program its time.
 """
 
-# ruff: noqa: PTH112, PTH120, PTH208 - importing pathlib takes longer than the rest of this module
+# ruff: noqa: PTH120 - importing pathlib takes longer than the rest of this module
 
 from __future__ import annotations
 
