@@ -34,10 +34,9 @@ def pool_baseline(trials: Sequence[TrialRecord], settings: StudySettings) -> Tri
     boots = [trial for trial in trials if trial.kind is TrialKind.BASELINE and trial.state is TrialState.COMPLETE]
     if len(boots) < 2:
         return boots[0] if boots else None
-    cells = []
-    for first in boots[0].cells:
-        same = [cell for boot in boots for cell in boot.cells if cell.cell == first.cell]
-        cells.append(_pool_cell(same))
+    # A cell that one boot measured twice counts once, as its last measurement.
+    measured = [{cell.cell: cell for cell in boot.cells} for boot in boots]
+    cells = [_pool_cell([cells[cell] for cells in measured if cell in cells]) for cell in measured[0]]
     evaluations = [boot.evaluation for boot in boots if boot.evaluation is not None]
     evaluation = _pool_evaluation(evaluations) if evaluations else None
     objectives = score(cells, evaluation, settings)

@@ -5,16 +5,14 @@ Each finished cell, boot and evaluation is on disk before the call that records 
 
 from __future__ import annotations
 
-import datetime as dt
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from autotune import __version__
+from autotune.clock import Clock, SystemClock
 from autotune.errors import ImpossibleMetric, ProblemSetChanged, StudyMismatchError
 from autotune.objectives import (
     CONSTRAINT_NAMES,
@@ -45,22 +43,9 @@ from autotune.trial import (
 )
 from autotune.trial_attributes import CELL_PREFIX, EXTRA_PREFIX, cell_key, dump_record, load_trial
 
-__all__ = ["Clock", "Study", "StudyView", "Suggestion", "load_study"]
+__all__ = ["Study", "StudyView", "Suggestion", "load_study"]
 
 _ENDED_EARLIER: Final = "the tuner ended while this trial was open"
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Where times come from.
-
-    Attributes:
-        utc: the time of day.
-        monotonic: seconds, for durations.
-    """
-
-    utc: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)
-    monotonic: Callable[[], float] = time.monotonic
 
 
 class Study:
@@ -80,7 +65,7 @@ class Study:
         self.directory: Final = directory
         self._store = store
         self._lock = lock
-        self._clock = Clock()
+        self._clock: Clock = SystemClock()
         self._sampler: Sampler = StockSampler(settings.sampler)
         self._started: dict[int, float] = {}
 
@@ -267,7 +252,7 @@ class Study:
         self._must_be_open(number)
         if number not in self._started:
             self._started[number] = self._clock.monotonic()
-            self._store.write_trial(number, "started_at", self._clock.utc().isoformat(timespec="seconds"))
+            self._store.write_trial(number, "started_at", self._clock.now().isoformat(timespec="seconds"))
         self._store.write_trial(number, "state", state.value)
 
     def record_boot(self, number: int, boot: BootRecord) -> None:
@@ -371,7 +356,7 @@ class Study:
         attributes: dict[str, object] = {
             "objectives": dump_record(objectives),
             "reason": reason,
-            "ended_at": self._clock.utc().isoformat(timespec="seconds"),
+            "ended_at": self._clock.now().isoformat(timespec="seconds"),
             "duration_s": None if started is None else round(self._clock.monotonic() - started, 3),
             **(extra or {}),
         }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import math
 from pathlib import Path
 
+from autotune.clock import SystemClock
 from autotune.settings import StudySettings
-from autotune.study import Clock, Study
+from autotune.study import Study
 from autotune.suggestion import Suggestion
 from autotune.trial import (
     BootRecord,
@@ -45,12 +45,24 @@ def sample_settings(name: str = "sample") -> StudySettings:
     )
 
 
+class _TenSecondsAStep(SystemClock):
+    """Moves by ten seconds whenever a duration is asked for; the time of day stands."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+
+    def monotonic(self) -> float:
+        self._seconds += 10.0
+        return self._seconds
+
+    def now(self) -> dt.datetime:
+        return dt.datetime(2026, 3, 1, 22, 0, tzinfo=dt.UTC)
+
+
 def write_study(directory: Path, settings: StudySettings | None = None) -> None:
     """Write nine trials: baseline, plain, chain, four trees (one of them pruned), a refused one, a second baseline."""
     settings = settings or sample_settings()
-    seconds = itertools.count(0.0, 10.0)
-    clock = Clock(utc=lambda: dt.datetime(2026, 3, 1, 22, 0, tzinfo=dt.UTC), monotonic=lambda: next(seconds))
-    with Study.open(settings, directory, clock=clock) as study:
+    with Study.open(settings, directory, clock=_TenSecondsAStep()) as study:
         baseline = study.suggest_baseline()
         _run(study, baseline, 1.0, 1.0, passed=7)
         _run(study, _listed(study, {"budget": 0}), 0.5, 0.9, passed=7)

@@ -12,11 +12,14 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "autotune"
 
 LAYERS: list[set[str]] = [
-    {"errors", "clock"},
+    {"errors", "clock", "packaged"},
     {"trial"},
-    {"settings", "events"},
+    {"settings", "events", "expression", "interval", "trial_attributes", "study_lock"},
+    {"search_space_file", "settings_difference"},
     {"search_space", "servers", "objectives", "eta"},
-    {"pareto", "pruning", "deployment", "benchmark", "evaluation", "sampling", "storage"},
+    {"pareto", "baseline"},
+    {"pruning", "deployment", "benchmark", "evaluation", "sampling", "storage"},
+    {"suggestion", "study_view"},
     {"study"},
     {"tuner", "export", "dashboard"},
     {"cli"},
