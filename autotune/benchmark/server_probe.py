@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Mapping
 from enum import Enum
 from types import TracebackType
@@ -16,6 +17,7 @@ import httpx
 import orjson
 
 from autotune.benchmark.server_metrics import parse_metrics
+from autotune.benchmark.wire import WireTransport
 
 _LARGEST_BODY = 8 << 20
 _LONGEST_NAME = 200
@@ -38,7 +40,14 @@ class ServerProbe:
     """Small requests to one server; use as an asynchronous context manager."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
-        self._http = httpx.AsyncClient(base_url=url, timeout=timeout_s, trust_env=False)
+        self._timeout_s = timeout_s
+        self._http = httpx.AsyncClient(
+            base_url=url,
+            transport=WireTransport(time.perf_counter),
+            timeout=timeout_s,
+            trust_env=False,
+            headers={"accept-encoding": "identity", "user-agent": "autotune"},
+        )
 
     async def __aenter__(self) -> Self:
         """Open the probe."""
@@ -98,11 +107,11 @@ class ServerProbe:
         """Status and body; no status when there was no answer, or one larger than the bound."""
         body = bytearray()
         try:
-            async with self._http.stream(method, path) as response:
-                async for piece in response.aiter_bytes():
+            async with asyncio.timeout(self._timeout_s), self._http.stream(method, path) as response:
+                async for piece in response.aiter_raw():
                     body += piece
                     if len(body) > _LARGEST_BODY:
                         return None, b""
                 return response.status_code, bytes(body)
-        except httpx.HTTPError:
+        except (httpx.HTTPError, TimeoutError):
             return None, b""

@@ -233,6 +233,9 @@ class WireTransport(httpx.AsyncBaseTransport):
         key = (request.url.host, request.url.port or 80)
         content = await request.aread()
         lines = [f"{request.method} {request.url.raw_path.decode('ascii')} HTTP/1.1".encode("ascii")]
+        if "transfer-encoding" in request.headers:  # the body is known by now
+            del request.headers["transfer-encoding"]
+            request.headers["content-length"] = str(len(content))
         lines += [name + b": " + value for name, value in request.headers.raw]
         head = b"\r\n".join([*lines, b"", b""])
 

@@ -35,6 +35,7 @@ _DOCSTRINGS = "\nInclude docstrings."
 _FEWEST, _MOST = 5, 8
 """Functions asked for in the request that is answered, where the context has room for them."""
 _LOOK_AHEAD = 24
+_LEADS_PER_REPEAT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +96,11 @@ def build_prompts(
         nonce: put in front of each prompt where a server keeps a prefix cache that cannot be flushed.
     """
     prompts = []
-    for index in range(count):
+    for index, lead in zip(range(count), _leads(seed, cell, repeat), strict=False):
         # A generator per prompt: a cell with more requests begins with the same prompts.
         rng = random.Random(f"{seed}/{cell.name}/{repeat}/{index}")  # noqa: S311 - reproducible prompts, no secret
         messages = _build_chat(
-            rng, round(cell.context * characters_per_token), round(output_tokens * characters_per_token)
+            rng, lead, round(cell.context * characters_per_token), round(output_tokens * characters_per_token)
         )
         if nonce is not None:
             messages[0] = ("user", f"[{nonce}-{index:04d}] {messages[0][1]}")
@@ -108,21 +109,28 @@ def build_prompts(
     return tuple(prompts)
 
 
-def _build_chat(rng: random.Random, characters: int, answer_characters: int) -> list[tuple[str, str]]:
-    """A chat of about so many characters whose last request asks for an answer longer than the limit."""
-    functions = _shuffled(rng)
+def _build_chat(rng: random.Random, lead: Function, characters: int, answer_characters: int) -> list[tuple[str, str]]:
+    """A chat of about so many characters that begins with ``lead`` and whose last request needs a long answer."""
+    functions = (function for function in _shuffled(rng) if function is not lead)
     request = _build_request(rng, functions, characters, answer_characters)
     left = characters - len(request)
+    turn = _build_turn(rng, itertools.chain([lead], functions), left, follow_up=False)
+    if turn is None:
+        return [("user", _build_request(rng, itertools.chain([lead], functions), characters, answer_characters))]
     turns: list[tuple[str, str]] = []
-    while True:
-        turn = _build_turn(rng, functions, left, follow_up=bool(turns))
-        if turn is None:
-            break
+    while turn is not None:
         turns += [("user", turn[0]), ("assistant", turn[1])]
         left -= len(turn[0]) + len(turn[1])
-    if turns:
-        request = rng.choice(_FOLLOW_UPS) + request
-    return [*turns, ("user", request)]
+        turn = _build_turn(rng, functions, left, follow_up=True)
+    return [*turns, ("user", rng.choice(_FOLLOW_UPS) + request)]
+
+
+def _leads(seed: int, cell: Cell, repeat: int) -> Iterator[Function]:
+    """The function that each prompt of a repeat begins with: no two prompts of a cell share a beginning."""
+    functions = load_functions()
+    order = random.Random(f"{seed}/{cell.name}").sample(functions, len(functions))  # noqa: S311 - reproducible
+    start = (repeat + 2) * _LEADS_PER_REPEAT
+    return (order[index % len(order)] for index in itertools.count(start))
 
 
 def _shuffled(rng: random.Random) -> Iterator[Function]:
@@ -163,6 +171,8 @@ def _build_turn(
         chosen.append(function)
         longer = _ask(opening, chosen), _answer(introduction, chosen)
         if len(longer[0]) + len(longer[1]) > characters:
+            if len(chosen) == 1 and not follow_up:  # the lead must not be replaced by another function
+                return None
             return _fill(opening, introduction, chosen[:-1], functions, characters) or turn
         turn = longer
         if len(chosen) == _FEWEST:

@@ -68,9 +68,19 @@ class Scripts:
     most_in_flight: int = 0
     connections: int = 0
     url: str = ""
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    loop: asyncio.AbstractEventLoop | None = None
+
+    def hang_up(self) -> None:
+        """Close every connection; called from the test's thread."""
+        for writer in self.writers:
+            if self.loop is not None:
+                self.loop.call_soon_threadsafe(writer.transport.abort)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self.writers.append(writer)
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -142,6 +152,7 @@ def running(scripts: Scripts) -> Iterator[Scripts]:
     ready = threading.Event()
     loop = asyncio.new_event_loop()
     stop: asyncio.Event = asyncio.Event()
+    scripts.loop = loop
 
     async def main() -> None:
         server = await asyncio.start_server(scripts.serve, "127.0.0.1", 0)

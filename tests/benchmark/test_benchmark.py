@@ -188,7 +188,7 @@ def test_refused_connections_are_no_measurement(tmp_path: Path):
     """case 22."""
     benchmark = Benchmark(f"http://127.0.0.1:{closed_port()}", make_settings(), tmp_path / "r.jsonl")
 
-    with pytest.raises(NothingSucceeded, match="0 of 3 requests succeeded; .*ConnectError"):
+    with pytest.raises(NothingSucceeded, match=r"0 of 3 requests succeeded; .*ConnectError"):
         benchmark.measure_cell(SINGLE)
 
 

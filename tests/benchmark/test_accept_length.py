@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from autotune.benchmark.accept_length import Reading, choose_accept_length
+from autotune.trial import Figure
+
+
+def test_gauges_of_zero_are_unknown_without_speculation():
+    """case 33."""
+    assert choose_accept_length([Reading("/metrics", 0.0)], speculative=False) == (None, ())
+
+
+def test_the_log_is_preferred_to_an_impossible_zero():
+    """case 33."""
+    figure, notes = choose_accept_length([Reading("/metrics", 0.0), Reading("the log", 4.0)], speculative=True)
+
+    assert figure == Figure(4.0, 0)
+    assert notes == ("/metrics says accept length 0.00, which is impossible; ignored",)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, -1.0, math.nan, math.inf])
+def test_impossible_values_alone_are_inconsistent(value: float):
+    """case 33."""
+    figure, notes = choose_accept_length([Reading("/server_info", value)], speculative=True)
+
+    assert figure is None
+    assert len(notes) == 2
+    assert "impossible" in notes[0]
+
+
+def test_speculation_without_any_source_is_said():
+    """case 30."""
+    figure, notes = choose_accept_length([Reading("/metrics", None)], speculative=True)
+
+    assert figure is None
+    assert notes == ("speculation is on but no source gives an accept length",)
+
+
+def test_the_most_trusted_source_wins_and_disagreement_is_said():
+    readings = [Reading("/metrics", 4.0, 50), Reading("/server_info", 4.2), Reading("the log", 3.0)]
+
+    figure, notes = choose_accept_length(readings, speculative=True)
+
+    assert figure == Figure(4.0, 50)
+    assert notes == ("accept length is 4.00 by /metrics but 3.00 by the log",)
+
+
+def test_acceptance_without_speculation_is_said():
+    figure, notes = choose_accept_length([Reading("/metrics", 3.2)], speculative=False)
+
+    assert figure is None
+    assert notes == ("/metrics says accept length 3.20 although speculation is off",)

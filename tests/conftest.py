@@ -1,0 +1,8 @@
+"""How property tests run everywhere: the machine may be busy, so slow generation and slow examples are no failures."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("shared_machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared_machine")
