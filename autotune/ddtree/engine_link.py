@@ -65,7 +65,7 @@ class EngineState:
 def spawn_engine(flags: ServerFlags) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start the engine process and return it with our end of its socket.
 
-    The main thread must call this: the engine asks the kernel to be killed when the thread that started it ends.
+    Only the standard library is needed, so that torch starts loading at once. The main thread must call this: the engine asks the kernel to be killed when the thread that started it ends.
     """
     ours, theirs = socket.socketpair()
     with theirs:

@@ -80,12 +80,15 @@ class EngineProcess:
         block = flags["speculative_num_draft_tokens"] if flags["speculative_algorithm"] else None
         self._log = DecodeLog(flags["decode_log_interval"], block, time.monotonic())
         self._send(wire.READY, {"pid": os.getpid(), **loaded.info})
-        while self._read(block=not self._engine.has_work()):
-            for message in self._inbox:
-                self._handle(*message)
-            self._inbox = []
-            if self._engine.has_work():
-                self._step()
+        try:
+            while self._read(block=not self._engine.has_work()):
+                for message in self._inbox:
+                    self._handle(*message)
+                self._inbox = []
+                if self._engine.has_work():
+                    self._step()
+        finally:
+            self._engine.close()
 
     def _read(self, *, block: bool) -> bool:
         """Read what has arrived, waiting for a message if ``block``; False when the connection has ended."""

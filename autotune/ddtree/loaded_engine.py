@@ -60,7 +60,7 @@ def load_engine(flags: Mapping[str, Any]) -> LoadedEngine:
     logger.info("Load weight end. type=%s, dtype=%s, mem usage=%.2f GB.", type(target).__name__, dtype, weight_gib)
     engine = Engine(target, drafter, options, END)
     capacity = engine.stats().cache_capacity
-    logger.info("KV Cache is allocated. #tokens: %d, KV size: %.2f GB", capacity, need.cache / GIB)
+    logger.info("KV cache may grow to #tokens: %d, KV size: %.2f GB.", capacity, need.cache / GIB)
     if options.budget is not None:
         logger.info(
             "Initialized DDTree worker. block_size=%d, tree_budget=%d, max_tree_nodes=%d",

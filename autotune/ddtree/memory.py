@@ -23,7 +23,8 @@ class MemoryNeed:
     Attributes:
         weights: parameters of target and drafter.
         cache: keys and values of every slot, the drafter's included.
-        step: logits, masks and attention scores of one verification of the full batch.
+        step: logits, masks and attention scores of one verification of the full batch, and the old cache while the
+            cache grows (at most two thirds of the new one).
     """
 
     weights: int
@@ -51,7 +52,7 @@ def estimate_memory(config: ModelConfig, options: EngineOptions, weights: int) -
     cache = slots * context * layers * 2 * config.width * item
     logits = slots * nodes * config.vocabulary * 4
     attention = slots * nodes * context * (config.heads * item + 1)
-    return MemoryNeed(weights, cache, logits + attention)
+    return MemoryNeed(weights, cache, logits + attention + cache * 2 // 3)
 
 
 def check_memory(need: MemoryNeed, device: str, fraction: float) -> None:
