@@ -238,7 +238,9 @@ def mask_number(card):
 
 
 def equal_neighbours(items):
-    return sum(a == b for a, b in zip(items, items[1:], strict=False))
+    import itertools  # noqa: PLC0415 - each answer stands alone
+
+    return sum(a == b for a, b in itertools.pairwise(items))
 
 
 def squeeze_blanks(text):

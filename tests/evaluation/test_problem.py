@@ -140,15 +140,19 @@ def test_no_prompt_shares_a_template_with_the_corpus():
     must not be those of any request that training uses.
     """
     wordings = corpus_wordings()
-    frames = {words(request.partition("$D")[0].replace("$s", " _ ")) for request in REQUESTS}
+    beginnings = {re.split(r"\$[A-Z]", request.replace("$s", " _ ").replace("$f", " _ "))[0] for request in REQUESTS}
+    frames = {words(beginning) for beginning in beginnings if beginning.strip()}
     taken = {name for family in families() for name in family.names}
 
+    shared = []
     for problem in load_problems():
         text = re.sub(rf"`{problem.entry_point}\([\w, ]+\)`", " _ ", problem.prompt)
         prompt = words(text, signature(problem))
-        assert not [wording for wording in wordings if wording in prompt]
-        assert not [frame for frame in frames if prompt.startswith(frame)]
-        assert problem.entry_point not in taken
+        shared += [(problem.entry_point, wording) for wording in wordings if wording in prompt]
+        shared += [(problem.entry_point, frame) for frame in frames if prompt.startswith(frame)]
+        shared += [(problem.entry_point, "its name")] if problem.entry_point in taken else []
+
+    assert not shared
 
 
 def test_every_solution_passes_in_the_sandbox():
