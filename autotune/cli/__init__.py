@@ -102,7 +102,7 @@ def _end_unexpected(error: Exception, *, debug: bool) -> NoReturn:
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.version_option(__version__, prog_name="autotune")
 def main(debug: bool) -> None:
-    r"""Find the best speculative-decoding configuration of a live LLM server, and leave the server as it was found.
+    """Find the best speculative-decoding configuration of a live LLM server, and leave the server as it was found.
 
     \b
     The embedded DDTree server, no GPU and no set-up:
@@ -116,4 +116,4 @@ def main(debug: bool) -> None:
     Data goes to ./studies/NAME/; the same command again continues a study.
     Exit codes: 0 done, 1 unexpected, 2 wrong command or file, 3 machine, 4 server,
     5 figures, 6 coding evaluation, 130 interrupted.
-    """
+    """  # noqa: D301 - click needs the control character itself

@@ -71,7 +71,7 @@ def render_flags(view: StudyView, trial: TrialRecord) -> str:
         f"unset {name}" if value is None else f"export {name}={shlex.quote(value)}"
         for name, value in rendering.environment.items()
     ]
-    return "\n".join([*lines, shlex.join(rendering.arguments)])
+    return "\n".join([*lines, *([shlex.join(rendering.arguments)] if rendering.arguments else [])])
 
 
 def _choose(view: StudyView, findings: Findings, number: int | None) -> Choice:

@@ -1,0 +1,100 @@
+"""`autotune export`: the drop-in and the flags of the recommended trial, byte for byte."""
+
+from __future__ import annotations
+
+import re
+
+from tests.stored_study import SECRET
+
+WHY = (
+    "trial 3 is the largest geometric mean of both gains on the front while losing at most 0% at either concurrency: "
+    "+8.9% at C=1 and +20.6% at C=32 against the baseline"
+)
+
+DROP_IN = f"""\
+# Written by autotune 0.1.0 on NOW
+# from trial 3 of study "sample", measured 2026-03-01T22:00:00+00:00.
+# Configuration: budget=8 topk=4 window=none
+# Why this one:  {WHY}
+# C=1:    110 (107 to 113, n=8) tokens/s, +8.9% (+8.7 to +9.1, n=8) against the baseline
+# C=32:   960 (932 to 989, n=32) tokens/s, +20.6% (+20.4 to +20.8, n=32) against the baseline
+# pass@1: 80% (55 to 100, n=10)
+# Intervals are 95% within one boot. The smallest gain beyond the noise between boots is 24.3%.
+# Baseline: budget=16 topk=4 window=none
+# Server version: ddtree 0.1.0
+[Service]
+Environment="HF_TOKEN={SECRET}"
+Environment="SGLANG_DDTREE_MAX_TOPK=4"
+ExecStart=
+ExecStart="/opt/serve me/bin" --api-key {SECRET} --speculative-algorithm DDTREE --speculative-ddtree-budget 8 \
+--speculative-num-draft-tokens 8
+"""
+
+
+def without_time(text: str) -> str:
+    return re.sub(r"(?<= on )\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", "NOW", text)
+
+
+def test_the_drop_in_of_the_recommended_trial(run):
+    """Case 63: the command is emptied, then set once, in full."""
+    result = run("export")
+
+    assert without_time(result.stdout) == DROP_IN
+    assert result.stderr == f"budget=8 topk=4 window=none: {WHY}\n"
+    assert result.exit_code == 0
+
+
+def test_a_variable_that_a_configuration_does_not_set_is_removed(run):
+    """The base unit may set it for another configuration."""
+    lines = run("export", "--trial", "1").stdout.splitlines()
+
+    assert "UnsetEnvironment=SGLANG_DDTREE_MAX_TOPK" in lines
+    assert lines[-1] == f'ExecStart="/opt/serve me/bin" --api-key {SECRET}'
+
+
+def test_the_flags_of_the_recommended_trial(run):
+    assert run("export", "--format", "flags").stdout == (
+        "export SGLANG_DDTREE_MAX_TOPK=4\n"
+        "--speculative-algorithm DDTREE --speculative-ddtree-budget 8 --speculative-num-draft-tokens 8\n"
+    )
+
+
+def test_the_flags_of_plain_decoding_are_no_flags(run):
+    assert run("export", "--format", "flags", "--trial", "1").stdout == "unset SGLANG_DDTREE_MAX_TOPK\n"
+
+
+def test_a_trial_may_be_named(run):
+    result = run("export", "--trial", "4")
+
+    assert "--speculative-ddtree-budget 20" in result.stdout
+    assert "# Why this one:  named by hand with --trial\n" in result.stdout
+
+
+def test_another_rule_may_choose(run):
+    """Case 41: the rule is stated, and its reason is printed."""
+    result = run("export", "--rule", "c32")
+
+    assert "trial 3 is the fastest at C=32" in result.stderr
+
+
+def test_a_rule_and_a_trial_exclude_each_other(run):
+    result = run("export", "--rule", "c1", "--trial", "4")
+
+    assert result.exit_code == 2
+    assert "give only one of them" in result.stderr
+
+
+def test_a_trial_that_is_not_complete_is_refused_with_its_reason(run):
+    result = run("export", "--trial", "5")
+
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "trial 5 is pruned: after stage busy" in result.stderr
+    assert "export a complete trial: 0, 1, 2, 3, 4, 8" in result.stderr
+
+
+def test_a_trial_that_does_not_exist_is_refused(run):
+    result = run("export", "--trial", "99")
+
+    assert result.exit_code == 2
+    assert "there is no trial 99" in result.stderr

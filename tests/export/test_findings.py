@@ -1,0 +1,110 @@
+"""Gains, noise, time and the recommendation of a stored study."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from autotune.export.findings import estimate_noise, find, measure_gain
+from autotune.trial import Figure, TrialKind
+from tests.stored_study import sample_settings
+
+
+def with_speed(trial, concurrency, speed):
+    """Replace the measured speed of one cell."""
+    cells = tuple(
+        replace(cell, decode_tokens_per_s=Figure(speed, 8)) if cell.cell.concurrency == concurrency else cell
+        for cell in trial.cells
+    )
+    return replace(trial, cells=cells)
+
+
+def test_a_gain_is_the_ratio_of_the_speeds_that_are_shown(view, findings):
+    trial, baseline = view.trials[3], view.baseline
+
+    gain = findings.gains_c1[3]
+
+    assert gain.value == pytest.approx(
+        trial.objectives.tokens_per_s_c1.value / baseline.objectives.tokens_per_s_c1.value
+    )
+    assert gain.low < gain.value < gain.high
+    assert gain.count == 8
+
+
+def test_a_gain_over_contexts_is_their_weighted_geometric_mean(view):
+    settings = sample_settings().model_copy(
+        update={"objectives": sample_settings().objectives.model_copy(update={"context_weights": {"128": 3.0}})}
+    )
+    first = view.trials[3].cells[1]
+    long = replace(first, cell=replace(first.cell, context=768))
+    base = replace(view.trials[0], cells=(first, long))
+    trial = replace(
+        view.trials[3],
+        cells=(
+            replace(first, decode_tokens_per_s=Figure(2 * first.decode_tokens_per_s.value, 8)),
+            replace(long, decode_tokens_per_s=Figure(0.5 * long.decode_tokens_per_s.value, 8)),
+        ),
+    )
+
+    assert measure_gain(trial, base, 1, settings).value == pytest.approx(2**0.75 * 0.5**0.25)
+
+
+def test_a_trial_that_shares_no_cell_with_the_baseline_has_no_gain(view):
+    assert measure_gain(view.trials[5], view.baseline, 1, view.settings) is None
+    assert measure_gain(view.trials[5], view.baseline, 32, view.settings) is not None
+
+
+def test_without_an_interval_of_its_parts_a_gain_has_none(view):
+    trial, baseline = (
+        replace(item, cells=tuple(replace(cell, per_prompt_log_speed={}) for cell in item.cells))
+        for item in (with_speed(view.trials[3], 1, 110.0), with_speed(view.trials[0], 1, 100.0))
+    )
+
+    assert measure_gain(trial, baseline, 1, view.settings) == Figure(pytest.approx(1.1), 0)
+
+
+def test_the_baseline_is_one_point_of_the_front_however_often_it_was_booted(view):
+    """Else its luckiest boot would be on the front, and might be recommended for its luck."""
+    boots = [trial for trial in view.trials if trial.kind is TrialKind.BASELINE]
+    lucky = replace(
+        boots[1],
+        objectives=replace(boots[1].objectives, tokens_per_s_c1=Figure(900.0, 8), tokens_per_s_c32=Figure(9000.0, 8)),
+    )
+    only_baselines = replace(view, trials=(boots[0], lucky))
+
+    found = find(only_baselines)
+
+    assert [trial.number for point in found.front for trial in point.trials] == [0]
+    assert found.choice.trial.number == 0
+
+
+def test_noise_is_unknown_until_the_baseline_was_booted_twice(view):
+    assert estimate_noise(view.trials[:8]) is None
+
+
+def test_noise_is_the_spread_of_the_log_speeds_of_baseline_boots(view):
+    noise = estimate_noise(view.trials)
+
+    assert noise.boots == 2
+    assert noise.spread == pytest.approx(math.log(1.02) / math.sqrt(2))
+    assert noise.smallest_gain == pytest.approx(math.expm1(12.7062 * noise.spread * math.sqrt(1.5)), rel=1e-4)
+
+
+def test_boots_that_were_reused_are_not_counted_as_boots(view):
+    trial = view.trials[0]
+    reused = replace(view, trials=(replace(trial, boot=replace(trial.boot, reused=True)), *view.trials[1:]))
+
+    assert find(view).time.boots == 9
+    assert find(reused).time.boots == 8
+
+
+def test_an_empty_study_has_no_findings(view):
+    found = find(replace(view, trials=()))
+
+    assert found.baseline is None
+    assert found.choice is None
+    assert found.front == ()
+    assert found.noise is None
+    assert found.time.total_s == 0.0
