@@ -19,6 +19,7 @@ from autotune.trial import Cell, CellMeasurement, Figure
 _SURPRISING_CACHED_SHARE = 0.2
 _SURPRISING_CACHED_TOKENS = 32
 _SHORT_ANSWERS_SHARE = 0.25
+_FEWEST_PAIRS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,18 +181,18 @@ def ratio_figure(pairs: Sequence[tuple[float, float]], scale: float = 1.0) -> Fi
     """Sum of numerators over sum of denominators, times ``scale``; pairs without a denominator are left out.
 
     The interval is Student's on the linearised ratio (variance of numerator - ratio x denominator). No pair that
-    counts gives infinity, which :func:`check_figures` refuses.
+    counts gives infinity, which :func:`check_figures` refuses; fewer than three pairs give no interval.
 
-    >>> ratio_figure([(10.0, 1.0), (20.0, 2.0)])
-    Figure(value=10.0, count=2, low=10.0, high=10.0)
+    >>> ratio_figure([(10.0, 1.0), (20.0, 2.0), (30.0, 3.0)])
+    Figure(value=10.0, count=3, low=10.0, high=10.0)
     """
     pairs = [pair for pair in pairs if pair[1] > 0]
     whole = math.fsum(denominator for _numerator, denominator in pairs)
     if not pairs:
         return Figure(math.inf, 0)
     ratio = math.fsum(numerator for numerator, _denominator in pairs) / whole
-    if len(pairs) == 1:
-        return Figure(ratio * scale, 1)
+    if len(pairs) < _FEWEST_PAIRS:
+        return Figure(ratio * scale, len(pairs))
     squares = math.fsum((numerator - ratio * denominator) ** 2 for numerator, denominator in pairs)
     error = math.sqrt(squares * len(pairs) / (len(pairs) - 1)) / whole
     half = student_quantile(len(pairs) - 1) * error

@@ -205,7 +205,7 @@ def test_a_ratio_of_sums_has_the_interval_of_its_linearisation():
     assert mean_figure([10.0, 14.0, 12.0]) == pytest.approx(figure)
 
 
-@given(st.lists(st.tuples(st.floats(0.1, 1e3), st.floats(0.1, 1e3)), min_size=2, max_size=20))
+@given(st.lists(st.tuples(st.floats(0.1, 1e3), st.floats(0.1, 1e3)), min_size=3, max_size=20))
 def test_a_ratio_lies_inside_its_interval(pairs: list[tuple[float, float]]):
     figure = ratio_figure(pairs)
 

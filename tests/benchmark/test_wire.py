@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -190,7 +191,5 @@ def test_no_bytes_raise_what_is_not_httpx(data: bytes, cut: int):
         connection.connection_lost(None)
         await sending
 
-    try:
+    with contextlib.suppress(httpx.TransportError):
         asyncio.run(main())
-    except httpx.TransportError:
-        pass

@@ -14,7 +14,9 @@ from autotune.trial import Cell
 def build(
     cell: Cell, repeat: int = 0, count: int = 8, seed: int = 1, output_tokens: int = 128, nonce: str | None = None
 ) -> tuple[Prompt, ...]:
-    return build_prompts(cell, repeat, count, seed=seed, output_tokens=output_tokens, characters_per_token=4.0, nonce=nonce)
+    return build_prompts(
+        cell, repeat, count, seed=seed, output_tokens=output_tokens, characters_per_token=4.0, nonce=nonce
+    )
 
 
 def test_prompts_are_a_function_of_cell_repeat_and_seed():
@@ -42,8 +44,7 @@ def test_prompts_hardly_share_a_beginning():
     """case 24."""
     texts = sorted(json.dumps(prompt.messages) for repeat in (0, 1) for prompt in build(Cell(512, 32), repeat, 32))
     shared = [
-        next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), 0)
-        for one, two in pairwise(texts)
+        next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), 0) for one, two in pairwise(texts)
     ]
 
     assert max(shared) < 140  # the opening sentence and the brackets of the JSON, not a function's line more
