@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autotune.baseline import pool_baseline
+from autotune.trial import TrialKind, TrialRecord, TrialState
+from tests.records import make_cell, make_settings, make_trial
+
+SETTINGS = make_settings()
+
+
+def boot(number: int, c1: float, **changes: Any) -> TrialRecord:
+    return replace(make_trial(number, c1, kind=TrialKind.BASELINE), **changes)
+
+
+def test_there_is_no_baseline_until_one_boot_is_complete():
+    assert pool_baseline([make_trial(1), boot(0, 100, state=TrialState.MEASURING)], SETTINGS) is None
+
+
+def test_one_boot_is_the_baseline_as_it_is():
+    only = boot(0, 100)
+
+    assert pool_baseline([only, make_trial(1)], SETTINGS) is only
+
+
+def test_boots_are_pooled_by_their_geometric_mean():
+    pooled = pool_baseline([boot(0, 100), make_trial(1, 999), boot(2, 400)], SETTINGS)
+
+    assert pooled is not None
+    assert pooled.number == 0
+    assert pooled.objectives.tokens_per_s_c1 is not None
+    assert pooled.objectives.tokens_per_s_c1.value == pytest.approx(200)
+
+
+def test_the_noise_between_three_boots_is_the_interval():
+    pooled = pool_baseline([boot(0, 90), boot(1, 100), boot(2, 110)], SETTINGS)
+
+    assert pooled is not None
+    figure = {cell.cell.concurrency: cell.decode_tokens_per_s for cell in pooled.cells}[1]
+    # Logs 4.500, 4.605, 4.700: standard deviation 0.1005, Student's quantile 4.303 at two degrees.
+    assert figure.low == pytest.approx(99.67 / 1.2836, rel=1e-3)
+    assert figure.high == pytest.approx(99.67 * 1.2836, rel=1e-3)
+
+
+def test_prompts_that_every_boot_answered_are_averaged():
+    cells = [
+        (make_cell(32, 400.0), make_cell(1, 100.0, prompts=prompts)) for prompts in ({"a": 1.0, "b": 2.0}, {"a": 3.0})
+    ]
+
+    pooled = pool_baseline([boot(index, 100, cells=cell) for index, cell in enumerate(cells)], SETTINGS)
+
+    assert pooled is not None
+    assert pooled.cells[1].per_prompt_log_speed == {"a": 2.0}
+
+
+def test_a_cell_that_one_boot_measured_twice_counts_once():
+    first = boot(0, 100, cells=(make_cell(32, 400.0), make_cell(1, 1.0), make_cell(1, 100.0)))
+
+    pooled = pool_baseline([first, boot(1, 100)], SETTINGS)
+
+    assert pooled is not None
+    assert [cell.cell.concurrency for cell in pooled.cells] == [32, 1]
+    assert pooled.cells[1].decode_tokens_per_s.value == pytest.approx(100.0)
+
+
+def test_a_problem_passes_when_most_boots_pass_it():
+    boots = [
+        replace(boot(number, 100), evaluation=make_trial(0, pass_at_1=share).evaluation)
+        for number, share in enumerate((0.5, 0.75, 0.75))
+    ]
+
+    pooled = pool_baseline(boots, SETTINGS)
+
+    assert pooled is not None
+    assert pooled.objectives.pass_at_1 is not None
+    assert pooled.objectives.pass_at_1.value == 0.75
