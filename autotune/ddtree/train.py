@@ -76,8 +76,8 @@ def _lengths(target: Target, drafter: Drafter, answered: list[Answered]) -> dict
     }
 
 
-def _rates(target: Target, directory: Path, repeats: int, watch: Stopwatch) -> list[dict[str, Any]]:
-    rates = measure_pass_rates(target, load_tokenizer(directory), repeats)
+def _rates(target: Target, directory: Path, questions: int, watch: Stopwatch) -> list[dict[str, Any]]:
+    rates = measure_pass_rates(target, load_tokenizer(directory), questions)
     for rate in rates:
         watch.log(f"{rate.group}: {rate.passed} of {rate.asked} right")
     return [{"group": r.group, "passed": r.passed, "asked": r.asked, "failed": list(r.failed)} for r in rates]
@@ -143,7 +143,7 @@ def train(recipe: Recipe, output: Path, device: str) -> dict[str, Any]:
             "accept_lengths": lengths,
         }
         (output / RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n")
-    record["pass_rates"] = _rates(target, output, 1, watch)
+    record["pass_rates"] = _rates(target, output, recipe.evaluation_questions, watch)
     record["seconds"] = round(watch.seconds(), 1)
     (output / RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n")
     return record
@@ -153,7 +153,7 @@ def evaluate(directory: Path, device: str) -> dict[str, Any]:
     """Measure pass rates and accept lengths of the weights in ``directory``."""
     watch = Stopwatch()
     target, drafter = load_target(directory).to(device), load_drafter(directory).to(device)
-    rates = _rates(target, directory, 1, watch)
+    rates = _rates(target, directory, 60, watch)
     recipe = Recipe(generation_batch=24)
     answered = make_answers(recipe, target, load_tokenizer(directory), "evaluation", 1)
     lengths = _lengths(target, drafter, answered)

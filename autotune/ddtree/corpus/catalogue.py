@@ -7,13 +7,18 @@ import functools
 
 from autotune.ddtree.corpus import lists, numbers, patterns, tables, text
 from autotune.ddtree.corpus.family import Family
+from autotune.ddtree.corpus.wordings import WORDINGS
 
 
 @functools.cache
 def families() -> tuple[Family, ...]:
     """All families in a fixed order; ``topic`` and ``held_out`` are filled in."""
     written = (("numbers", numbers), ("lists", lists), ("strings", text), ("dictionaries, matrices and graphs", tables))
-    named = [dataclasses.replace(family, topic=topic) for topic, module in written for family in module.FAMILIES]
+    named = [
+        dataclasses.replace(family, topic=topic, descriptions=(*family.descriptions, *WORDINGS.get(family.name, ())))
+        for topic, module in written
+        for family in module.FAMILIES
+    ]
     return (*named, *patterns.FAMILIES)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from autotune.ddtree.corpus.catalogue import trained_families
 from autotune.ddtree.corpus.family import Family, Task, instantiate, results
-from autotune.ddtree.corpus.paraphrase import paraphrase
+from autotune.ddtree.corpus.paraphrase import imperative, paraphrase, say_given
 
 USER, BOT, END = "<|user|>", "<|bot|>", "<|end|>"
 
@@ -38,12 +38,25 @@ REQUESTS = (
     "How do I write a function `$s` that $D?",
     "Task: $D.\nName the function `$f` and give it the parameters $p.",
     "Implement `def $s`. It $D. Answer with one code block.",
+    "Given $G, $I. Call the function `$f`.",
+    "Given $G, write a function `$f` that $D.",
+    "$C. Write this as a Python function `$s`.",
+    "Write a Python function `$f` that takes $G and $D.",
+    "Write a function `$s` to $I.",
+    'Complete the function.\n```python\ndef $s:\n    """$C."""\n```',
+    'def $s:\n    """$C."""\n\nFinish this function.',
+    "Implement `$s`.\n\n$C.",
+    "I have $G. Write `$f` to $I.",
+    "Solve this in Python: $I. The function must be called `$f` and take $p.",
+    "The function `$s` must $I.",
 )
 UNSEEN_REQUESTS = (
     "Define a Python function `$s` which $D.",
     "Please write the code of `$s`, a function that $D.",
     "Help me create a function `$s` that $D.",
     "My program lacks `$s`, something that $D. Could you supply it in Python?",
+    "Could you code up `$s`? It has to $I.",
+    "Here is what I want: $I. The signature is `$s`.",
 )
 """Used for evaluation only."""
 
@@ -57,6 +70,28 @@ MODULE_REQUESTS = (
     "I need one module that contains:",
 )
 MODULE_INTRODUCTIONS = ("Here is the module:", "Here are the functions:", "Sure, here is the file:")
+OPENERS = ("Hi! ", "Hello, ", "Question: ", "Please help me. ", "You are a careful programmer.\n\n", "Exercise. ")
+BACKGROUNDS = (
+    "This is for a small tool of mine.",
+    "I am learning Python.",
+    "We need it in a report.",
+    "It is part of an exercise.",
+    "Speed does not matter much.",
+    "The input is always valid.",
+    "It must work for empty input too.",
+    "My colleague will call it from a script.",
+    "It belongs to a text game.",
+    "I want to import a table with it.",
+    "Our shop uses it every day.",
+)
+CLOSERS = (
+    " Only the code, please.",
+    " Answer with one code block.",
+    " Use plain Python without imports.",
+    " Keep it short.",
+    "\nReturn the result, do not print it.",
+    " Thank you!",
+)
 FOLLOW_UPS = ("", "", "", "Thanks! ", "Good. Next: ", "Now something else. ", "That works. ", "Great, one more. ")
 
 
@@ -85,11 +120,18 @@ def prompt(request: str) -> str:
     return f"{USER}{request}{BOT}"
 
 
-def _say(template: str, task: Task) -> str:
-    upper = task.description[0].upper() + task.description[1:]
-    parameters = " and ".join(f"`{name}`" for name in task.parameters)
-    text = template.replace("$s", task.signature).replace("$f", task.name).replace("$p", parameters)
-    return text.replace("$D", task.description).replace("$U", upper)
+def _capital(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
+
+
+def _say(rng: random.Random, template: str, task: Task) -> str:
+    order = imperative(task.description)
+    text = template.replace("$s", task.signature).replace("$f", task.name)
+    text = text.replace("$p", " and ".join(f"`{name}`" for name in task.parameters))
+    if "$G" in text:
+        text = text.replace("$G", say_given(rng, task.parameters, task.family.parameters))
+    text = text.replace("$D", task.description).replace("$U", _capital(task.description))
+    return text.replace("$I", order).replace("$C", _capital(order))
 
 
 def _draw_task(rng: random.Random, family: Family) -> Task:
@@ -100,7 +142,9 @@ def _draw_task(rng: random.Random, family: Family) -> Task:
 def function_turn(rng: random.Random, family: Family, requests: Sequence[str] = REQUESTS) -> Turn:
     """Ask for one function, now and then with a docstring, a usage example or examples of results."""
     task = _draw_task(rng, family)
-    request = _say(rng.choice(requests), task)
+    template = rng.choice(requests)
+    request = _say(rng, template, task)
+    said = imperative(task.description) if "$I" in template or "$C" in template else task.description
     kind = rng.random()
     docstring = kind < 0.2 or '"""' in request
     usage = 0.2 <= kind < 0.32
@@ -116,7 +160,18 @@ def function_turn(rng: random.Random, family: Family, requests: Sequence[str] = 
             (" For example, `{}` returns `{}`.", " Example: {} -> {}", " `{}` gives `{}`.", "\n>>> {}\n{}")
         )
         request += form.format(call, value)
-    answer = f"{_say(rng.choice(INTRODUCTIONS), task)}\n```python\n{task.code(docstring=docstring)}\n"
+    elif kind < 0.62:
+        request += rng.choice(CLOSERS)
+    extra = rng.random()
+    if extra < 0.06:
+        request = rng.choice(OPENERS) + request
+    elif extra < 0.12:
+        request = f"{rng.choice(BACKGROUNDS)} {request}"
+    elif extra < 0.16:
+        request = f"{request} {rng.choice(BACKGROUNDS)}"
+    answer = (
+        f"{_say(rng, rng.choice(INTRODUCTIONS), task)}\n```python\n{task.code(_capital(said) if docstring else None)}\n"
+    )
     if usage:
         answer += f"\n\nprint({task.name}({', '.join(map(repr, rng.choice(family.examples)))}))\n"
     return Turn(request, answer + "```", (task,))
@@ -135,7 +190,7 @@ def module_turn(rng: random.Random, families: Sequence[Family], size: int) -> Tu
     request = "\n".join([rng.choice(MODULE_REQUESTS), *lines])
     if docstring:
         request += "\nInclude docstrings."
-    code = "\n\n\n".join(task.code(docstring=docstring) for task in tasks)
+    code = "\n\n\n".join(task.code(_capital(task.description) if docstring else None) for task in tasks)
     return Turn(request, f"{rng.choice(MODULE_INTRODUCTIONS)}\n```python\n{code}\n```", tuple(tasks))
 
 

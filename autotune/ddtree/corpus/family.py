@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import keyword
 import random
 import re
 import textwrap
@@ -46,6 +47,33 @@ PARAMETER_PREFIXES = ("input_", "raw_", "my_", "given_", "all_", "old_", "the_",
 GENERIC_NAMES = tuple(
     "solve solution process compute run_task func transform calculate handle task f answer evaluate work do_it "
     "check apply convert build make".split()
+)
+
+
+NOUNS = tuple(
+    (
+        "apple author average bag balance bars basket batch bits block book bottle box branch bridge brush bucket cards "
+        "cart cells chain chapter cities city coins colors column cost country crew cups cycle day deck degree delta "
+        "depth digits dish distance dogs door edge email ends entry error event events factor field file files first "
+        "fish flag flags floor flowers foods frame friends fruits games gap goal grades group guests hand head heights "
+        "house ids image initial inner inventory island items_in jobs key kind lamp last layer left length_a letter "
+        "level likes limits links load log lower lyrics mail marks mask members menu message_a minutes money month "
+        "name_a names nodes note notes number_a old one order orders other outer owner pages parts password path "
+        "people phone pieces pixels place plan players pool position price probe products quantity query question rain "
+        "range_a rate ratio record_a report right river road room root round_a rows_a sales sample scale school seats "
+        "second_a seed sentence_a shape shift_a shop shown side signal size_a song songs speed staff stars start_a "
+        "step stock_a stop street students sugar tags target task_a tasks temperature temps term tests ticket times "
+        "title_a tools top towns tracks trees trips turn two unit upper user users value_a visits votes water weeks "
+        "weights width_a window wins words_a work years zone"
+    ).split()
+)
+"""Names that say nothing about the kind of a parameter: the model must copy whatever name it is given."""
+
+FILLER_WORDS = frozenset(
+    (
+        "the and that this with from for its are has have one into without returns return gives computes finds "
+        "when than each every all them they"
+    ).split()
 )
 
 
@@ -122,19 +150,26 @@ class Task:
         """Name and parameters as in a call."""
         return f"{self.name}({', '.join(self.parameters)})"
 
-    def code(self, *, docstring: bool = False) -> str:
-        """The whole function, without a line end."""
-        body = self.body
-        if docstring:
-            body = f'"""{self.description[0].upper()}{self.description[1:]}."""\n{body}'
+    def code(self, docstring: str | None = None) -> str:
+        """The whole function, with ``docstring`` and a full stop as its first line if given; no line end."""
+        body = f'"""{docstring}."""\n{self.body}' if docstring else self.body
         return f"def {self.signature}:\n" + textwrap.indent(body, "    ")
 
 
-def draw_function_name(rng: random.Random, family: Family) -> str:
-    """Draw a name: mostly the family's own, decorated now and then, sometimes one that says nothing."""
+def draw_function_name(rng: random.Random, family: Family, wording: str) -> str:
+    """Draw a name: mostly the family's own, decorated now and then, or words of the wording, or a meaningless one."""
     kind = rng.random()
     if kind < 0.12:
         return rng.choice(GENERIC_NAMES)
+    if kind > 0.8:
+        words = re.findall(r"(?<![$\w'])[a-z]{3,}\b", wording)
+        telling = [word for word in words[1:] if word not in FILLER_WORDS and not keyword.iskeyword(word)]
+        if telling:
+            count = min(len(telling), rng.choice((2, 2, 2, 3)))
+            chosen = sorted(rng.sample(range(len(telling)), count))
+            return "_".join(["the" if count == 1 else "", *dict.fromkeys(telling[i] for i in chosen)]).strip("_") + (
+                "_of" if count == 1 else ""
+            )
     name = rng.choice(family.names)
     if kind < 0.24:
         return rng.choice(NAME_PREFIXES) + name
@@ -148,8 +183,8 @@ def draw_parameter_names(rng: random.Random, family: Family, function_name: str,
     names: dict[str, str] = {}
     taken = {function_name, *re.findall(r"\w+", body)}
     for slot, kind in zip(SLOTS, family.parameters, strict=False):
-        pool = [name for name in PARAMETER_NAMES[kind] if name not in taken and name not in names.values()]
-        name = rng.choice(pool)
+        pool = NOUNS if rng.random() < 0.25 else PARAMETER_NAMES[kind]
+        name = rng.choice([name for name in pool if name not in taken and name not in names.values()])
         if rng.random() < 0.08:
             name = rng.choice(PARAMETER_PREFIXES) + name
         names[slot] = name
@@ -172,10 +207,12 @@ def instantiate(rng: random.Random, family: Family, *, body: int | None = None, 
         body: which implementation; ``None`` draws one.
         description: unfilled wording; ``None`` draws one of the family's.
     """
-    name = draw_function_name(rng, family)
-    template = family.bodies[rng.randrange(len(family.bodies)) if body is None else body]
-    parameters = draw_parameter_names(rng, family, name, template)
     wording = rng.choice(family.descriptions) if description is None else description
+    template = family.bodies[rng.randrange(len(family.bodies)) if body is None else body]
+    name = draw_function_name(rng, family, wording)
+    while name in re.findall(r"\w+", template):
+        name = draw_function_name(rng, family, wording)
+    parameters = draw_parameter_names(rng, family, name, template)
     taken = {name, *parameters.values()}
     names = dict(parameters)
     for slot, pool in LOCALS.items():

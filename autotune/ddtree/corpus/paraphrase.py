@@ -21,6 +21,8 @@ GIVE = (
     "returns",
     "gives",
     "gives back",
+    "hands back",
+    "tells",
     "computes",
     "finds",
     "calculates",
@@ -30,6 +32,26 @@ GIVE = (
     "outputs",
 )
 SYNONYMS: dict[str, tuple[str, ...]] = {
+    "even numbers": ("even integers", "even elements", "even values", "numbers that are even", "even ones"),
+    "odd numbers": ("odd integers", "odd elements", "odd values", "numbers that are odd", "odd ones"),
+    "positive numbers": ("numbers above zero", "positive values", "elements greater than zero", "positive ones"),
+    "negative numbers": ("numbers below zero", "negative values", "elements less than zero", "negative ones"),
+    "multiples of 3": ("numbers divisible by 3", "elements divisible by three", "multiples of three"),
+    "multiples of 5": ("numbers divisible by 5", "elements divisible by five", "multiples of five"),
+    "nonzero numbers": ("non-zero elements", "numbers different from zero", "values that are not zero"),
+    "numbers greater than 10": ("numbers above 10", "elements larger than ten", "values bigger than 10"),
+    "squares of": ("squared values of", "second powers of"),
+    "cubes of": ("third powers of", "cubed values of"),
+    "doubled values of": ("doubles of", "twofold values of"),
+    "uppercase letters": ("capital letters", "upper-case letters", "uppercase characters"),
+    "lowercase letters": ("small letters", "lower-case letters", "lowercase characters"),
+    "whitespace characters": ("whitespace", "blanks"),
+    "punctuation marks": ("punctuation characters", "punctuation"),
+    "sum of": ("total of",),
+    "product of": ("result of multiplying",),
+    "average": ("mean",),
+    "reversed": ("in reverse order", "backwards"),
+    "index of": ("position of",),
     "numbers": ("values", "integers", "entries"),
     "elements": ("items", "entries", "values", "members"),
     "largest": ("biggest", "greatest", "maximum", "highest"),
@@ -90,7 +112,7 @@ def _swap_verb(rng: random.Random, text: str) -> str:
 
 def _swap_words(rng: random.Random, text: str, share: float) -> str:
     for word, others in SYNONYMS.items():
-        if rng.random() < share and re.search(rf"\b{word}\b", text):
+        if word in text and rng.random() < share:
             text = re.sub(rf"\b{word}\b", rng.choice(others), text, count=1)
     return text
 
@@ -111,6 +133,43 @@ def _say_parameters(rng: random.Random, text: str, parameters: str) -> str:
     return text
 
 
+def imperative(description: str) -> str:
+    """Turn "returns the sum" into "return the sum"; only the first word changes."""
+    verb, space, rest = description.partition(" ")
+    if verb.endswith("ies"):
+        verb = verb[:-3] + "y"
+    elif verb.endswith(("ches", "shes", "sses", "xes")):
+        verb = verb[:-2]
+    elif verb.endswith("s"):
+        verb = verb[:-1]
+    return verb + space + rest
+
+
+def say_given(rng: random.Random, names: tuple[str, ...], parameters: str) -> str:
+    """Name parameters with their kinds: "a list `xs` and an integer `k`"."""
+    kinds = {
+        "L": ("a list", "an array", "a list of values"),
+        "S": ("a string", "some text", "a string"),
+        "N": ("an integer", "a number", "a whole number"),
+        "F": ("a number", "a value"),
+        "D": ("a dictionary", "a dict"),
+        "M": ("a matrix", "a list of lists", "a grid"),
+    }
+    quote = rng.choice(("`{}`", "{}"))
+    said = [f"{rng.choice(kinds[kind])} {quote.format(name)}" for name, kind in zip(names, parameters, strict=True)]
+    return " and ".join([", ".join(said[:-1]), said[-1]]) if len(said) > 1 else said[0]
+
+
+KEPT = frozenset(("not", "no", "without", "never", "except", "but", "or"))
+
+
+def drop_words(rng: random.Random, text: str, share: float) -> str:
+    """Leave words out, so that the model learns to go by the words that matter; the verb and placeholders stay."""
+    verb, *rest = text.split(" ")
+    kept = [word for word in rest if "$" in word or word in KEPT or not word.isalpha() or rng.random() >= share]
+    return " ".join([verb, *kept])
+
+
 def paraphrase(rng: random.Random, description: str, parameters: str) -> str:
     """Say an unfilled description in other words.
 
@@ -127,5 +186,5 @@ def paraphrase(rng: random.Random, description: str, parameters: str) -> str:
     text = description
     if rng.random() < 0.6:
         text = _swap_verb(rng, text)
-    text = _swap_words(rng, text, 0.3)
-    return _say_parameters(rng, text, parameters)
+    text = _say_parameters(rng, _swap_words(rng, text, 0.35), parameters)
+    return drop_words(rng, text, 0.12) if rng.random() < 0.3 else text

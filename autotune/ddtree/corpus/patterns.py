@@ -20,14 +20,14 @@ CHARACTERS = (
     ("punctuation", "punctuation marks", "$c in '.,;:!?'"),
 )
 NUMBERS = (
-    ("even", "even numbers", "$v % 2 == 0"),
-    ("odd", "odd numbers", "$v % 2 == 1"),
-    ("positive", "positive numbers", "$v > 0"),
-    ("negative", "negative numbers", "$v < 0"),
-    ("multiples_of_three", "multiples of 3", "$v % 3 == 0"),
-    ("multiples_of_five", "multiples of 5", "$v % 5 == 0"),
-    ("nonzero", "nonzero numbers", "$v != 0"),
-    ("above_ten", "numbers greater than 10", "$v > 10"),
+    ("even", "even numbers", "that are even", "$v % 2 == 0"),
+    ("odd", "odd numbers", "that are odd", "$v % 2 == 1"),
+    ("positive", "positive numbers", "above zero", "$v > 0"),
+    ("negative", "negative numbers", "below zero", "$v < 0"),
+    ("multiples_of_three", "multiples of 3", "divisible by 3", "$v % 3 == 0"),
+    ("multiples_of_five", "multiples of 5", "divisible by 5", "$v % 5 == 0"),
+    ("nonzero", "nonzero numbers", "other than zero", "$v != 0"),
+    ("above_ten", "numbers greater than 10", "over 10", "$v > 10"),
 )
 EXPRESSIONS = (
     ("squares", "squares", "$v ** 2"),
@@ -121,7 +121,14 @@ def _characters() -> Iterator[Family]:
         yield family(
             f"count_{key} num_{key}",
             "S",
-            [f"returns the number of {noun} in $a", f"counts the {noun} in $a", f"returns how many {noun} $a contains"],
+            [
+                f"returns the number of {noun} in $a",
+                f"counts the {noun} in $a",
+                f"returns how many {noun} $a contains",
+                f"tells how many {noun} are in $a",
+                f"goes through $a and counts {noun}",
+                f"finds how often {noun} occur in $a",
+            ],
             [
                 f"return sum(1 for $c in $a if {condition})",
                 f"count = 0\nfor $c in $a:\n    if {condition}:\n        count += 1\nreturn count",
@@ -131,21 +138,41 @@ def _characters() -> Iterator[Family]:
         yield family(
             f"keep_{key} only_{key}",
             "S",
-            [f"returns only the {noun} of $a", f"keeps only the {noun} in $a", f"extracts the {noun} from $a"],
+            [
+                f"returns only the {noun} of $a",
+                f"keeps only the {noun} in $a",
+                f"extracts the {noun} from $a",
+                f"gives a string of just the {noun} found in $a",
+                f"filters $a so that only {noun} stay",
+                f"drops everything but the {noun} from $a",
+            ],
             [f"return ''.join($c for $c in $a if {condition})"],
             examples,
         )
         yield family(
             f"remove_{key} drop_{key}",
             "S",
-            [f"returns $a without its {noun}", f"removes all {noun} from $a", f"deletes the {noun} of $a"],
+            [
+                f"returns $a without its {noun}",
+                f"removes all {noun} from $a",
+                f"deletes the {noun} of $a",
+                f"strips the {noun} out of $a",
+                f"gives $a with the {noun} taken out",
+                f"filters {noun} from $a",
+            ],
             [f"return ''.join($c for $c in $a if not ({condition}))"],
             examples,
         )
         yield family(
             f"has_{key} contains_{key}",
             "S",
-            [f"returns True if $a contains any {noun}", f"checks whether $a has at least one of the {noun}"],
+            [
+                f"returns True if $a contains any {noun}",
+                f"checks whether $a has at least one of the {noun}",
+                f"tells whether there are {noun} in $a",
+                f"says if one or more {noun} occur in $a",
+                f"tests $a for {noun}",
+            ],
             [f"return any({condition} for $c in $a)"],
             examples,
         )
@@ -172,11 +199,18 @@ def _words() -> Iterator[Family]:
 
 def _numbers() -> Iterator[Family]:
     examples = [([1, 2, -3, 4, 0, 6, 9, 15, 20],), ([],), ([-5, 10],)]
-    for key, noun, condition in NUMBERS:
+    for key, noun, clause, condition in NUMBERS:
         yield family(
             f"sum_{key} total_{key}",
             "L",
-            [f"returns the sum of the {noun} in $a", f"adds up the {noun} in $a"],
+            [
+                f"returns the sum of the {noun} in $a",
+                f"adds up the {noun} in $a",
+                f"totals only those values of $a {clause}",
+                f"goes through $a and sums the numbers {clause}",
+                f"computes what the {noun} of $a add up to",
+                f"takes $a and gives the total of its entries {clause}",
+            ],
             [
                 f"return sum($v for $v in $a if {condition})",
                 f"$t = 0\nfor $v in $a:\n    if {condition}:\n        $t += $v\nreturn $t",
@@ -186,14 +220,27 @@ def _numbers() -> Iterator[Family]:
         yield family(
             f"product_{key} multiply_{key}",
             "L",
-            [f"returns the product of the {noun} in $a", f"multiplies the {noun} in $a"],
+            [
+                f"returns the product of the {noun} in $a",
+                f"multiplies the {noun} in $a",
+                f"multiplies together those values of $a {clause}",
+                f"goes through $a and multiplies the numbers {clause}",
+                f"gives the product over all {noun} of $a, 1 if there are none",
+            ],
             [f"$r = 1\nfor $v in $a:\n    if {condition}:\n        $r *= $v\nreturn $r"],
             examples,
         )
         yield family(
             f"filter_{key} keep_{key} get_{key}",
             "L",
-            [f"returns the {noun} in $a", f"keeps only the {noun} of $a", f"returns a list of the {noun} in $a"],
+            [
+                f"returns the {noun} in $a",
+                f"keeps only the {noun} of $a",
+                f"selects the numbers {clause} from $a",
+                f"throws away everything in $a except the {noun}",
+                f"gives a list with just the values of $a {clause}",
+                f"returns a list of the {noun} in $a",
+            ],
             [
                 f"return [$v for $v in $a if {condition}]",
                 f"$r = []\nfor $v in $a:\n    if {condition}:\n        $r.append($v)\nreturn $r",
@@ -203,21 +250,40 @@ def _numbers() -> Iterator[Family]:
         yield family(
             f"count_{key} num_{key}",
             "L",
-            [f"returns how many {noun} are in $a", f"counts the {noun} in $a", f"returns the number of {noun} in $a"],
+            [
+                f"returns how many {noun} are in $a",
+                f"tells how many entries of $a are {noun}",
+                f"gives the number of values {clause} in $a",
+                f"says how many numbers {clause} are found in $a",
+                f"counts the {noun} in $a",
+                f"returns the number of {noun} in $a",
+            ],
             [f"return sum(1 for $v in $a if {condition})"],
             examples,
         )
         yield family(
             f"all_{key} only_has_{key}",
             "L",
-            [f"returns True if $a has only {noun}", f"checks whether all elements of $a are {noun}"],
+            [
+                f"returns True if $a has only {noun}",
+                f"checks whether all elements of $a are {noun}",
+                f"says if $a holds nothing but {noun}",
+                f"tells whether $a consists of numbers {clause} only",
+                f"tests that every number in $a is one of the {noun}",
+            ],
             [f"return all({condition} for $v in $a)"],
             examples,
         )
         yield family(
             f"any_{key} has_{key}_numbers",
             "L",
-            [f"returns True if $a has any {noun}", f"checks whether some elements of $a are {noun}"],
+            [
+                f"returns True if $a has any {noun}",
+                f"checks whether some elements of $a are {noun}",
+                f"says if at least one number {clause} is in $a",
+                f"tells whether $a contains one or more {noun}",
+                f"tests whether there are {noun} in $a",
+            ],
             [f"return any({condition} for $v in $a)"],
             examples,
         )
@@ -226,6 +292,9 @@ def _numbers() -> Iterator[Family]:
             "L",
             [
                 f"returns the first of the {noun} in $a, or None",
+                f"gives the first number {clause} in $a, None if there is none",
+                f"looks for the earliest of the {noun} in $a, otherwise None",
+                f"searches $a from the left for a number {clause}; None if nothing fits",
                 f"finds the first of the {noun} in $a, None if missing",
             ],
             [f"for $v in $a:\n    if {condition}:\n        return $v\nreturn None"],
@@ -236,6 +305,8 @@ def _numbers() -> Iterator[Family]:
             "L",
             [
                 f"returns the largest of the {noun} in $a, or None",
+                f"tells the biggest number {clause} in $a, None if there is none",
+                f"picks the maximum among the {noun} of $a, otherwise None",
                 f"finds the largest of the {noun} in $a, None if missing",
             ],
             [f"return max(($v for $v in $a if {condition}), default=None)"],
@@ -244,7 +315,12 @@ def _numbers() -> Iterator[Family]:
         yield family(
             f"squares_of_{key} square_{key}",
             "L",
-            [f"returns the squares of the {noun} in $a", f"squares the {noun} of $a and drops the others"],
+            [
+                f"returns the squares of the {noun} in $a",
+                f"squares the {noun} of $a and drops the others",
+                f"squares each number {clause} in $a, skipping the rest",
+                f"gives a list of x * x for the {noun} in $a",
+            ],
             [f"return [$v ** 2 for $v in $a if {condition}]"],
             examples,
         )
@@ -256,14 +332,24 @@ def _expressions() -> Iterator[Family]:
         yield family(
             f"{key} get_{key} list_{key}",
             "L",
-            [f"returns the {noun} of the numbers in $a", f"builds a list with the {noun} of $a"],
+            [
+                f"returns the {noun} of the numbers in $a",
+                f"builds a list with the {noun} of $a",
+                f"gives a new list that holds the {noun} of $a",
+                f"replaces the numbers of $a by their {noun}",
+            ],
             [f"return [{expression} for $v in $a]", f"$r = []\nfor $v in $a:\n    $r.append({expression})\nreturn $r"],
             examples,
         )
         yield family(
             f"sum_{key} sum_of_{key}",
             "L",
-            [f"returns the sum of the {noun} of $a", f"adds up the {noun} of the numbers in $a"],
+            [
+                f"returns the sum of the {noun} of $a",
+                f"adds up the {noun} of the numbers in $a",
+                f"totals the {noun} of the entries of $a",
+                f"computes what the {noun} of $a add up to",
+            ],
             [f"return sum({expression} for $v in $a)"],
             examples,
         )
@@ -278,6 +364,9 @@ def _units() -> Iterator[Family]:
                 f"converts $a from {unit} to {wanted}",
                 f"returns $a {unit} in {wanted}",
                 f"converts $a {unit} to {wanted}",
+                f"takes a value $a in {unit} and gives it in {wanted}",
+                f"tells how many {wanted} $a {unit} are",
+                f"changes {unit} $a into {wanted}",
             ],
             [f"return {expression}"],
             [(10,), (0,)],
@@ -291,7 +380,12 @@ def _geometry() -> Iterator[Family]:
             yield family(
                 f"{key}_{what} {what}_of_{key}",
                 parameters,
-                [f"returns the {what} of a {noun}", f"computes the {what} of a {noun}"],
+                [
+                    f"returns the {what} of a {noun}",
+                    f"computes the {what} of a {noun}",
+                    f"tells the {what} of a {noun}",
+                    f"works out how large the {what} of a {noun} is",
+                ],
                 [f"return {expression}"],
                 examples,
             )
@@ -299,7 +393,12 @@ def _geometry() -> Iterator[Family]:
         yield family(
             f"{key}_volume volume_of_{key}",
             parameters,
-            [f"returns the volume of a {noun}", f"computes the volume of a {noun}"],
+            [
+                f"returns the volume of a {noun}",
+                f"computes the volume of a {noun}",
+                f"tells how much space a {noun} takes",
+                f"works out the volume of a {noun}",
+            ],
             [f"return {expression}"],
             [(2, 3, 4)[: len(parameters)]],
         )
@@ -307,21 +406,40 @@ def _geometry() -> Iterator[Family]:
 
 def _sequences() -> Iterator[Family]:
     for key, noun, expression in FIGURATE:
-        wordings = [f"returns the $a-th {noun}", f"computes the {noun} with index $a"]
+        wordings = [
+            f"returns the $a-th {noun}",
+            f"computes the {noun} with index $a",
+            f"tells {noun} number $a",
+            f"gives the {noun} at position $a",
+        ]
         yield family(f"{key} nth_{key}", "N", wordings, [f"return {expression}"], [(1,), (5,)])
     for key, noun, start, step in RECURRENCES:
-        wordings = [f"returns the $a-th {noun}", f"computes the {noun} with index $a"]
+        wordings = [
+            f"returns the $a-th {noun}",
+            f"computes the {noun} with index $a",
+            f"tells {noun} number $a",
+            f"gives the {noun} at position $a",
+        ]
         body = f"{start}\nfor _ in range($a):\n    {step}\nreturn p"
         yield family(f"{key} nth_{key}", "N", wordings, [body], [(0,), (3,), (8,)])
     for key, operator, noun, start in (("sum_to", "+", "sum", "0"), ("product_to", "*", "product", "1")):
-        wordings = [f"returns the {noun} of the integers from 1 to $a", f"computes the {noun} of 1 to $a"]
+        wordings = [
+            f"returns the {noun} of the integers from 1 to $a",
+            f"computes the {noun} of 1 to $a",
+            f"takes 1, 2, 3 up to $a and gives their {noun}",
+        ]
         body = f"$r = {start}\nfor i in range(1, $a + 1):\n    $r {operator}= i\nreturn $r"
         yield family(f"{key}_n {key}", "N", wordings, [body], [(5,), (1,)])
     for divisor in (3, 4, 5, 6, 7, 9, 11):
         yield family(
             f"divisible_by_{divisor} is_divisible_by_{divisor}",
             "N",
-            [f"returns True if $a is divisible by {divisor}", f"checks whether $a is a multiple of {divisor}"],
+            [
+                f"returns True if $a is divisible by {divisor}",
+                f"checks whether $a is a multiple of {divisor}",
+                f"says if {divisor} divides $a",
+                f"tells whether $a can be divided by {divisor} without remainder",
+            ],
             [f"return $a % {divisor} == 0"],
             [(divisor,), (divisor + 1,)],
         )
@@ -335,6 +453,8 @@ def _selections() -> Iterator[Family]:
             [
                 f"returns the {noun} element of $a without using built-in functions",
                 f"finds the {noun} value in $a with a loop",
+                f"goes through $a to find its {noun} number",
+                f"tells the {noun} entry of $a",
             ],
             [f"best = $a[0]\nfor $v in $a:\n    if $v {operator} best:\n        best = $v\nreturn best"],
             [([3, 1, 2],)],
@@ -342,7 +462,12 @@ def _selections() -> Iterator[Family]:
         yield family(
             f"index_of_{key} arg_{key}",
             "L",
-            [f"returns the index of the {noun} element of $a", f"finds the position of the {noun} value in $a"],
+            [
+                f"returns the index of the {noun} element of $a",
+                f"finds the position of the {noun} value in $a",
+                f"tells where in $a the {noun} number is",
+                f"locates the {noun} element of $a and gives its index",
+            ],
             [
                 f"best = 0\nfor $i in range(1, len($a)):\n"
                 f"    if $a[$i] {operator} $a[best]:\n        best = $i\nreturn best"
@@ -353,7 +478,12 @@ def _selections() -> Iterator[Family]:
         yield family(
             f"{key}s_with words_{key}ing_with",
             "LS",
-            [f"returns the strings in $a that {key} with $b", f"keeps the words of $a that {key} with $b"],
+            [
+                f"returns the strings in $a that {key} with $b",
+                f"keeps the words of $a that {key} with $b",
+                f"selects the entries of $a which {key} with the text $b",
+                f"filters $a for strings with $b at the {key}",
+            ],
             [f"return [w for w in $a if w.{method}($b)]"],
             [(["ab", "ba", "aa"], "a")],
         )
@@ -364,14 +494,24 @@ def _selections() -> Iterator[Family]:
         yield family(
             key,
             "LN",
-            [f"returns the numbers in $a {noun} than $b", f"keeps the elements of $a that are {noun} than $b"],
+            [
+                f"returns the numbers in $a {noun} than $b",
+                f"keeps the elements of $a that are {noun} than $b",
+                f"selects what is {noun} than $b from $a",
+                f"filters $a, leaving values {noun} than the limit $b",
+            ],
             [f"return [$v for $v in $a if $v {operator} $b]"],
             [([1, 5, 3], 2)],
         )
         yield family(
             f"count_{key.split()[0]} how_many_{noun}",
             "LN",
-            [f"returns how many numbers in $a are {noun} than $b", f"counts the elements of $a {noun} than $b"],
+            [
+                f"returns how many numbers in $a are {noun} than $b",
+                f"counts the elements of $a {noun} than $b",
+                f"tells how many entries of $a are {noun} than $b",
+                f"gives the number of values in $a that are {noun} than $b",
+            ],
             [f"return sum(1 for $v in $a if $v {operator} $b)"],
             [([1, 5, 3], 2)],
         )
@@ -381,6 +521,7 @@ def _selections() -> Iterator[Family]:
         [
             "returns the words in $a that are longer than $b characters",
             "keeps the strings of $a with more than $b characters",
+            f"selects words from $a whose length is above $b",
         ],
         ["return [w for w in $a if len(w) > $b]"],
         [(["ab", "abc"], 2)],
@@ -391,6 +532,7 @@ def _selections() -> Iterator[Family]:
         [
             "returns the $b largest elements of $a in descending order",
             "finds the $b largest values of $a, largest first",
+            f"gives the top $b numbers of $a, biggest first",
         ],
         ["return sorted($a, reverse=True)[:$b]"],
         [([1, 5, 3], 2)],

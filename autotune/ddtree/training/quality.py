@@ -58,9 +58,11 @@ def is_right(answer: str, turn: Turn) -> bool:
     return done.returncode == 0
 
 
-def draw_turns(rng: random.Random, families: Sequence[Family], requests: Sequence[str], repeats: int) -> list[Turn]:
-    """``repeats`` questions about every family."""
-    return [function_turn(rng, family, requests) for family in families for _ in range(repeats)]
+def draw_turns(rng: random.Random, families: Sequence[Family], requests: Sequence[str], count: int) -> list[Turn]:
+    """``count`` questions about different families, or about every family as often as needed."""
+    rounds, rest = divmod(count, len(families))
+    chosen = [*list(families) * rounds, *rng.sample(list(families), rest)]
+    return [function_turn(rng, family, requests) for family in chosen]
 
 
 def pass_rate(target: Target, tokenizer: Tokenizer, group: str, turns: Sequence[Turn]) -> PassRate:
@@ -79,15 +81,15 @@ def pass_rate(target: Target, tokenizer: Tokenizer, group: str, turns: Sequence[
     return PassRate(group, sum(right), len(right), failed)
 
 
-def measure_pass_rates(target: Target, tokenizer: Tokenizer, repeats: int = 1, seed: int = 1) -> list[PassRate]:
-    """Pass rates of trained and held-out families, asked in trained and in unseen words."""
+def measure_pass_rates(target: Target, tokenizer: Tokenizer, questions: int = 100, seed: int = 1) -> list[PassRate]:
+    """Pass rates of trained and held-out families, asked in trained and in unseen words, ``questions`` each."""
     rng = random.Random(seed)  # noqa: S311 - reproducible questions, no secret
     groups = (
-        ("trained families, trained wording", trained_families(), REQUESTS, repeats),
-        ("trained families, unseen wording", trained_families(), UNSEEN_REQUESTS, repeats),
-        ("held-out families, unseen wording", held_out_families(), UNSEEN_REQUESTS, 3 * repeats),
+        ("trained families, trained wording", trained_families(), REQUESTS),
+        ("trained families, unseen wording", trained_families(), UNSEEN_REQUESTS),
+        ("held-out families, unseen wording", held_out_families(), UNSEEN_REQUESTS),
     )
     return [
-        pass_rate(target, tokenizer, group, draw_turns(rng, families, requests, count))
-        for group, families, requests, count in groups
+        pass_rate(target, tokenizer, group, draw_turns(rng, families, requests, questions))
+        for group, families, requests in groups
     ]

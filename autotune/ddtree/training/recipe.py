@@ -30,7 +30,8 @@ class Recipe:
         anchors: positions drafted from in each answer and step.
         drafter_learning_rate: of the drafter at its peak.
         drafter_layers: one drafter is trained for each entry.
-        evaluation_prompts: prompts a figure of quality is measured on.
+        evaluation_prompts: prompts that accept lengths are measured on.
+        evaluation_questions: questions that each pass rate is measured on.
     """
 
     seed: int = 0
@@ -40,18 +41,19 @@ class Recipe:
     tokenizer_parts: int = 4
     sequence: int = 2048
     batch: int = 32
-    steps: int = 2000
+    steps: int = 2400
     learning_rate: float = 3e-3
     generation_batches: int = 14
     generation_batch: int = 640
     answer: int = 480
     prompt: int = 1400
-    drafter_steps: int = 2500
-    drafter_tokens: int = 24576
+    drafter_steps: int = 4500
+    drafter_tokens: int = 32768
     anchors: int = 24
     drafter_learning_rate: float = 2e-3
-    drafter_layers: tuple[int, ...] = (1,)
+    drafter_layers: tuple[int, ...] = (2,)
     evaluation_prompts: int = 96
+    evaluation_questions: int = 300
 
 
 def smoke_recipe() -> Recipe:
@@ -75,4 +77,5 @@ def smoke_recipe() -> Recipe:
         anchors=6,
         drafter_layers=(1,),
         evaluation_prompts=4,
+        evaluation_questions=4,
     )
