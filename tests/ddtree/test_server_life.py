@@ -1,0 +1,238 @@
+"""How a server process starts, refuses to start, drains and dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.ddtree.server_process import ENTRY, is_alive, launch, running, wait_for
+from tests.ddtree.tiny_weights import write_tiny_weights
+
+LONG = {"prompt": "def", "max_tokens": 900, "ignore_eos": True, "temperature": 0, "stream": True}
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory) -> Path:
+    return write_tiny_weights(tmp_path_factory.mktemp("weights"))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+def test_phases_refused_then_503_then_ready(weights: Path, log: Path) -> None:
+    """cases 1 and 3: before the warm-up is done the model list answers and health says 503."""
+    server = launch(log, "--model-path", str(weights))
+    try:
+        assert server.status() is None
+        wait_for(lambda: "Load weight begin" in server.log, 120)
+        # Held still before it can answer the warm-up, the engine keeps the server in that phase for as long as we look.
+        engine = server.engine_pid()
+        seen_refused = server.status() is None
+        wait_for(lambda: _stop_when_loaded(server, engine), 120)
+        assert seen_refused
+        wait_for(lambda: server.status("/model_info") == 200)
+        assert [server.status(path) for path in ("/health", "/health_generate")] == [503, 503]
+        assert server.status("/v1/models") == 200
+        assert "ready to roll" not in server.log
+        os.kill(engine, signal.SIGCONT)
+        wait_for(lambda: server.status() == 200)
+        assert "The server is fired up and ready to roll!" in server.log
+        assert server.stop() == 0
+        assert not is_alive(engine)
+    finally:
+        server.process.kill()
+        server.process.wait()
+
+
+def _stop_when_loaded(server, engine: int) -> bool:
+    if "max_total_num_tokens" not in server.log:
+        return False
+    os.kill(engine, signal.SIGSTOP)
+    return True
+
+
+def test_sigterm_lets_running_requests_finish(weights: Path, log: Path) -> None:
+    with running(log, "--model-path", str(weights)) as server:
+        lines: list[str] = []
+        started = threading.Event()
+
+        def read() -> None:
+            with httpx.stream("POST", server.url + "/v1/completions", json=LONG, timeout=60) as response:
+                for line in response.iter_lines():
+                    lines.append(line)
+                    started.set()
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        started.wait(60)
+        server.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: "SIGTERM received" in server.log)
+        statuses = [_post_status(server.url), server.status()]
+        code = server.process.wait(60)
+        reader.join(60)
+
+        assert lines[-2:] == ["data: [DONE]", ""]
+        assert code == 0
+        assert set(statuses) <= {503, None}
+        assert statuses[0] == 503
+
+
+def _post_status(url: str) -> int | None:
+    try:
+        return httpx.post(url + "/v1/completions", json={"prompt": "a", "max_tokens": 1}).status_code
+    except httpx.ConnectError:
+        return None
+
+
+def test_a_second_signal_ends_a_drain(weights: Path, log: Path) -> None:
+    with running(log, "--model-path", str(weights)) as server:
+        engine = server.engine_pid()
+        with httpx.stream("POST", server.url + "/v1/completions", json=LONG, timeout=60) as response:
+            next(response.iter_raw())
+            os.kill(engine, signal.SIGSTOP)
+            server.process.send_signal(signal.SIGTERM)
+            wait_for(lambda: "Gracefully exiting" in server.log)
+            server.process.send_signal(signal.SIGTERM)
+            assert server.process.wait(30) == 128 + signal.SIGTERM
+        wait_for(lambda: not is_alive(engine))
+
+
+def test_a_dead_engine_ends_the_server_and_cuts_its_streams(weights: Path, log: Path) -> None:
+    """cases 8 and 17: the log says what happened, and a stream that was cut off does not look complete."""
+    with running(log, "--model-path", str(weights)) as server:
+        with (
+            pytest.raises(httpx.RemoteProtocolError),
+            httpx.stream("POST", server.url + "/v1/completions", json=LONG, timeout=60) as response,
+        ):
+            chunks = response.iter_raw()
+            next(chunks)
+            os.kill(server.engine_pid(), signal.SIGKILL)
+            for _ in chunks:
+                pass
+
+        assert server.process.wait(30) == 1
+        assert "was killed by SIGKILL" in server.log
+        assert "Received sigquit from a child process" in server.log
+
+
+def test_the_engine_dies_with_a_killed_server(weights: Path, log: Path) -> None:
+    with running(log, "--model-path", str(weights)) as server:
+        engine = server.engine_pid()
+        os.kill(engine, signal.SIGSTOP)
+        server.process.kill()
+        server.process.wait()
+
+        wait_for(lambda: not is_alive(engine))
+
+
+def test_plain_decoding_reports_no_acceptance(weights: Path, log: Path) -> None:
+    """case 33: what is switched off is absent, not zero."""
+    flags = ["--model-path", str(weights), "--decode-log-interval", "2", "--enable-metrics"]
+    with running(log, *flags) as server:
+        body = {"text": "a", "sampling_params": {"max_new_tokens": 20, "ignore_eos": True}}
+        meta = httpx.post(server.url + "/generate", json=body).json()["meta_info"]
+        info = httpx.get(server.url + "/server_info").json()
+        metrics = httpx.get(server.url + "/metrics").text
+
+        assert not any(name.startswith("spec_") for name in meta)
+        assert info["speculative_algorithm"] is None
+        assert "avg_spec_accept_length" not in info["internal_states"][0]
+        assert "Decode batch" in server.log
+        assert "accept len" not in server.log
+        assert "sglang:spec_" not in metrics
+        assert server.stop() == 0
+
+
+def test_signals_to_the_whole_group_drain_too(weights: Path, log: Path) -> None:
+    server = launch(log, "--model-path", str(weights))
+    try:
+        wait_for(lambda: "Load weight begin" in server.log, 120)
+        started_s = time.monotonic()
+        os.kill(server.engine_pid(), signal.SIGTERM)
+        server.process.send_signal(signal.SIGTERM)
+
+        assert server.process.wait(30) == 0
+        assert time.monotonic() - started_s < 20
+    finally:
+        server.process.kill()
+        server.process.wait()
+
+
+def test_too_much_memory_is_refused_as_a_real_server_does(weights: Path, log: Path) -> None:
+    """case 8"""
+    server = launch(log, "--model-path", str(weights), "--max-running-requests", "100000000")
+
+    assert server.process.wait(120) == 1
+    assert "Traceback (most recent call last)" in server.log
+    assert "OutOfMemoryError: CPU out of memory. Tried to allocate" in server.log
+    assert "Received sigquit from a child process" in server.log
+
+
+def run_refused(*flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-X", "importtime", "-c", ENTRY, *flags]
+    return subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, **environment})
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (["--speculative-ddtree-budget", "0"], "ValueError: --speculative-ddtree-budget must be at least 1, got 0."),
+        (["--page-size", "16"], "ValueError: DDTREE needs --page-size 1, got 16."),
+        (
+            ["--speculative-draft-window-size", "3"],
+            "ValueError: --speculative-draft-window-size must be at least the block",
+        ),
+        (["--model-path", "/nowhere"], "ValueError: /nowhere/target.safetensors cannot be read"),
+        (["--mem-fraction-static", "2"], "ValueError: --mem-fraction-static"),
+    ],
+)
+def test_refused_arguments_end_the_process_before_torch_is_loaded(weights: Path, flags: list[str], line: str) -> None:
+    result = run_refused("--model-path", str(weights), "--speculative-algorithm", "DDTREE", *flags)
+    said = [text for text in result.stderr.splitlines() if not text.startswith("import time:")]
+
+    assert result.returncode == 1
+    assert said[-1].startswith(line)
+    assert "torch" not in result.stderr.replace("torch_native", "")
+
+
+def test_words_that_are_no_flags_are_usage_errors() -> None:
+    for flags in (["--page-size", "x"], ["--no-such-flag"], ["--speculative-algorithm", "EAGLE"]):
+        result = run_refused(*flags)
+        assert result.returncode == 2
+        assert "Usage: " in result.stderr
+        assert flags[0] in result.stderr
+
+
+def test_simulated_acceptance_is_refused(weights: Path) -> None:
+    result = run_refused("--model-path", str(weights), SGLANG_SIMULATE_ACC_LEN="4")
+
+    assert result.returncode == 1
+    assert "ValueError: SGLANG_SIMULATE_ACC_LEN=4 is refused" in result.stderr
+
+
+def test_a_taken_port_ends_the_process_and_leaves_the_other_alone(weights: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        result = run_refused("--model-path", str(weights), "--port", port)
+
+        assert result.returncode == 1
+        assert "[Errno 98] cannot bind" in result.stderr
+        socket.create_connection(("127.0.0.1", int(port))).close()
+
+
+def test_weights_of_another_model_are_refused_with_their_path(weights: Path, tmp_path: Path) -> None:
+    for name in ("target.safetensors", "drafter.safetensors", "tokenizer.json"):
+        (tmp_path / name).write_bytes(b"\x00" * 64)
+
+    assert "is not a weights file of this model" in run_refused("--model-path", str(tmp_path)).stderr
