@@ -147,8 +147,9 @@ class LiveDisplay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give the terminal back."""
-        self._live.stop()
+        """Give the terminal back, where it is still there."""
+        with contextlib.suppress(OSError):
+            self._live.stop()
 
     def __call__(self, event: Event) -> None:
         """Take the event into the board; results stay above it as lines. A lost terminal is no reason to stop."""

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from autotune.export.findings import estimate_noise, find, measure_gain
-from autotune.trial import Figure, TrialKind
+from autotune.trial import Figure, TrialKind, TrialRecord
 from tests.stored_study import sample_settings
 
 
-def with_speed(trial, concurrency, speed):
+def with_speed(trial: TrialRecord, concurrency: int, speed: float) -> TrialRecord:
     """Replace the measured speed of one cell."""
     cells = tuple(
         replace(cell, decode_tokens_per_s=Figure(speed, 8)) if cell.cell.concurrency == concurrency else cell
@@ -48,7 +48,10 @@ def test_a_gain_over_contexts_is_their_weighted_geometric_mean(view):
         ),
     )
 
-    assert measure_gain(trial, base, 1, settings).value == pytest.approx(2**0.75 * 0.5**0.25)
+    gain = measure_gain(trial, base, 1, settings)
+
+    assert gain is not None
+    assert gain.value == pytest.approx(2**0.75 * 0.5**0.25)
 
 
 def test_a_trial_that_shares_no_cell_with_the_baseline_has_no_gain(view):
@@ -62,7 +65,11 @@ def test_without_an_interval_of_its_parts_a_gain_has_none(view):
         for item in (with_speed(view.trials[3], 1, 110.0), with_speed(view.trials[0], 1, 100.0))
     )
 
-    assert measure_gain(trial, baseline, 1, view.settings) == Figure(pytest.approx(1.1), 0)
+    gain = measure_gain(trial, baseline, 1, view.settings)
+
+    assert gain is not None
+    assert gain == Figure(gain.value, 0)
+    assert gain.value == pytest.approx(1.1)
 
 
 def test_the_baseline_is_one_point_of_the_front_however_often_it_was_booted(view):
@@ -77,6 +84,7 @@ def test_the_baseline_is_one_point_of_the_front_however_often_it_was_booted(view
     found = find(only_baselines)
 
     assert [trial.number for point in found.front for trial in point.trials] == [0]
+    assert found.choice is not None
     assert found.choice.trial.number == 0
 
 
@@ -87,6 +95,7 @@ def test_noise_is_unknown_until_the_baseline_was_booted_twice(view):
 def test_noise_is_the_spread_of_the_log_speeds_of_baseline_boots(view):
     noise = estimate_noise(view.trials)
 
+    assert noise is not None
     assert noise.boots == 2
     assert noise.spread == pytest.approx(math.log(1.02) / math.sqrt(2))
     assert noise.smallest_gain == pytest.approx(math.expm1(12.7062 * noise.spread * math.sqrt(1.5)), rel=1e-4)

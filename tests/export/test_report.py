@@ -169,9 +169,9 @@ def test_open_trials_do_not_disturb_the_page(view):
 
 
 def test_the_plot_is_valid_svg_with_a_mark_for_every_trial_that_measured_something(html):
-    svg = ET.fromstring(re.search(r"<svg class=\"plot\".*?</svg>", html, re.DOTALL).group())  # noqa: S314
+    svg = ET.fromstring(html[html.index('<svg class="plot"') : html.index("</svg>") + 6])  # noqa: S314
     space = "{http://www.w3.org/2000/svg}"
-    kinds = [group.get("class") for group in svg.iter(f"{space}g")]
+    kinds = [group.attrib["class"] for group in svg.iter(f"{space}g")]
 
     assert sorted(kinds) == [
         "dominated",
