@@ -49,11 +49,15 @@ def refuses(action):
         return True
     return False
 
+def fork():
+    if os.fork() == 0:
+        os._exit(0)
+
 def probe(parent, secret):
     return [
         refuses(lambda: socket.socket(socket.AF_INET)),
         refuses(lambda: socket.socket(socket.AF_UNIX)),
-        refuses(os.fork),
+        refuses(fork),
         refuses(lambda: os.kill(parent, 0)),
         refuses(lambda: open(secret).read()),
         refuses(lambda: open("/proc/self/environ").read()),
@@ -300,7 +304,7 @@ def render_result(result: Any, depth: int = 6) -> str:
     if brackets and isinstance(content, list):
         inside = ", ".join(render_result(item, depth - 1) for item in content[:_LONGEST_VALUE])
         return f"{brackets[0]}{inside}{brackets[1]}"
-    return _crop(f"{kind} {content}")
+    return _crop(f"an object of type {content}" if kind == "other" else f"{kind} {content}")
 
 
 def _is_close(expected: float, result: float) -> bool:

@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotune.evaluation.extract import Rule, extract_code, has_definition, parse_blocks
+
+RIGHT = "def f(x):\n    return x + 1"
+FENCED = f"```python\n{RIGHT}\n```"
+
+
+def value(code: str | None, argument: int = 1) -> object:
+    """What the extracted ``f`` returns; the code is this file's own."""
+    assert code is not None
+    scope: dict[str, object] = {}
+    exec(code, scope)  # noqa: S102 - written above
+    function = scope["f"]
+    assert callable(function)
+    return function(argument)
+
+
+def test_a_draft_in_the_reasoning_and_an_example_after_the_answer_are_not_taken():
+    """case 52"""
+    content = (
+        "<think>First try:\n```python\ndef f(x):\n    return 0\n```\nno.</think>Here is the code\n"
+        f"{FENCED}\nExample:\n```python\nprint(f(1))\n```\n"
+    )
+
+    found = extract_code(content, "f", finish_reason="stop")
+
+    assert Rule.FENCED is found.rule
+    assert found.code == RIGHT
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"<think>a draft:\n{FENCED}\nand so on",
+        f"◁think▷a draft:\n{FENCED}\nand so on",
+        f"<think>one</think><think>two\n{FENCED}",
+        "",
+        "   \n",
+    ],
+)
+def test_an_answer_cut_off_while_thinking_is_truncated_and_nothing_is_run(content):
+    """case 54"""
+    found = extract_code(content, "f", reasoning="hm", finish_reason="length")
+
+    assert Rule.CUT_THINKING is found.rule
+    assert found.rule.is_truncated
+    assert found.code is None
+
+
+def test_an_answer_cut_off_inside_its_fence_is_truncated_even_if_the_part_would_run():
+    """case 54"""
+    found = extract_code(f"<think>hm</think>```python\n{RIGHT}\n\ndef g(", "f", finish_reason="length")
+
+    assert Rule.CUT_FENCE is found.rule
+    assert found.code is None
+
+
+def test_a_whole_draft_is_not_taken_when_the_prompt_opened_the_reasoning_and_nothing_closed_it():
+    """case 54"""
+    found = extract_code(f"I could write\n{FENCED}\nbut", "f", finish_reason="length", thinks=True)
+
+    assert Rule.CUT_THINKING is found.rule
+
+
+def test_a_whole_block_before_a_cut_explanation_is_taken():
+    found = extract_code(f"{FENCED}\nThis adds on", "f", finish_reason="length")
+
+    assert Rule.FENCED is found.rule
+    assert found.code == RIGHT
+
+
+def test_unfenced_code_that_was_cut_is_truncated():
+    found = extract_code(RIGHT, "f", finish_reason="length")
+
+    assert Rule.CUT_TEXT is found.rule
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "```def f(x): return x + 1\n```",
+        "```Python\ndef f(x): return x + 1\n```",
+        "```py3\ndef f(x): return x + 1\n```",
+        '```python title="a.py"\ndef f(x): return x + 1\n```',
+        "```\ndef f(x): return x + 1\n```",
+        "```def f(x): return x + 1```",
+        "~~~python\ndef f(x): return x + 1\n~~~",
+        "````python\ndef f(x): return x + 1\n````",
+        "```python \ndef f(x): return x + 1```",
+        "```{.python}\ndef f(x): return x + 1\n```",
+        "1. Do this:\n   ```python\n   def f(x): return x + 1\n   ```",
+        "``` python\r\ndef f(x): return x + 1\r\n```\r\n",
+    ],
+)
+def test_code_starts_at_its_first_word_whatever_the_fence_says(content):
+    """case 56"""
+    found = extract_code(content, "f", finish_reason="stop")
+
+    assert Rule.FENCED is found.rule
+    assert found.code is not None
+    assert found.code.startswith("def f(x)")
+    assert value(found.code) == 2
+
+
+@pytest.mark.parametrize("closing", ["</think>", "◁/think▷", "</THINK>"])
+def test_everything_before_a_closing_tag_alone_is_reasoning(closing):
+    content = f"maybe\n```python\ndef f(x):\n    return 0\n```\n{closing}\n{FENCED}"
+
+    assert extract_code(content, "f").code == RIGHT
+
+
+def test_reasoning_in_kimis_tags_is_removed():
+    content = f"◁think▷```python\ndef f(x): return 0\n```◁/think▷{FENCED}"
+
+    assert extract_code(content, "f").code == RIGHT
+
+
+def test_text_before_a_tagged_pair_is_kept():
+    assert extract_code(f"{FENCED}\n<think>was that right?</think>Done.", "f").code == RIGHT
+
+
+def test_the_last_block_that_defines_the_name_is_taken():
+    content = f"```python\ndef f(x):\n    return 0\n```\nBetter:\n{FENCED}\nHelper:\n```python\ndef g():\n    pass\n```"
+
+    assert extract_code(content, "f").code == RIGHT
+
+
+def test_a_tagged_fence_inside_an_open_block_starts_the_next_one():
+    content = f"```python\nprint(1)\n{FENCED}"
+
+    assert extract_code(content, "f").code == RIGHT
+
+
+def test_a_finished_answer_without_closing_fence_is_taken_and_said():
+    found = extract_code(f"```python\n{RIGHT}\n", "f", finish_reason="stop")
+
+    assert Rule.UNCLOSED_FENCE is found.rule
+    assert found.code == RIGHT
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (RIGHT, RIGHT),
+        (f"Sure, here it is:\n\n{RIGHT}\n\nThis adds one.", RIGHT),
+        (f"Sure\nNote: done\n{RIGHT}\nExplanation\n", RIGHT),
+        (f"import math\n\n{RIGHT}", f"import math\n\n{RIGHT}"),
+        ("f = lambda x: x + 1", "f = lambda x: x + 1"),
+    ],
+)
+def test_code_without_a_fence_is_found_in_prose(content, expected):
+    found = extract_code(content, "f", finish_reason="stop")
+
+    assert Rule.UNFENCED is found.rule
+    assert found.code is not None
+    assert expected == found.code.strip()
+
+
+def test_an_answer_in_the_reasoning_channel_alone_is_scored():
+    found = extract_code("", "f", reasoning=f"Thinking. Here:\n{FENCED}", finish_reason="stop")
+
+    assert Rule.REASONING is found.rule
+    assert found.code == RIGHT
+
+
+def test_content_goes_before_the_reasoning_channel():
+    found = extract_code(FENCED, "f", reasoning="```python\ndef f(x):\n    return 0\n```", finish_reason="stop")
+
+    assert Rule.FENCED is found.rule
+    assert found.code == RIGHT
+
+
+def test_a_finished_answer_that_never_left_its_thinking_tag_is_scored():
+    found = extract_code(f"<think>{FENCED}", "f", finish_reason="stop")
+
+    assert Rule.REASONING is found.rule
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "I cannot help with that.",
+        "```python\ndef g(x):\n    return x\n```",
+        "```python\nclass Solution:\n    def f(self, x):\n        return x\n```",
+        "The function f = something",
+        "",
+    ],
+)
+def test_an_answer_that_does_not_define_the_name_has_no_code(content):
+    found = extract_code(content, "f", finish_reason="stop")
+
+    assert Rule.NOTHING is found.rule
+    assert found.code is None
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("def f(): pass", True),
+        ("async def f(): pass", True),
+        ("class f: pass", True),
+        ("f: object = abs", True),
+        ("f = abs", True),
+        ("def ff(): pass", False),
+        ("if True:\n    def f(): pass", False),
+        ("def f(:", True),
+        ("print('def f')", False),
+    ],
+)
+def test_a_definition_is_one_at_the_top_level(code, expected):
+    assert expected == has_definition(code, "f")
+
+
+@given(st.text(alphabet="`~ \nabdef():<>/thinkpyo◁▷x=+1", max_size=300), st.sampled_from(["stop", "length", None]))
+def test_any_text_gives_code_or_a_reason_for_none(content, finish_reason):
+    found = extract_code(content, "f", finish_reason=finish_reason)
+
+    assert (found.code is None) == (found.rule.is_truncated or found.rule is Rule.NOTHING)
+    assert not (found.rule.is_truncated and finish_reason != "length")
+
+
+@given(st.lists(st.sampled_from(["```", "```python", "def f(x):", "    return 1", "", "text"]), max_size=30))
+def test_blocks_hold_no_fence(lines):
+    for block in parse_blocks("\n".join(lines)):
+        assert not any(line.startswith("```") for line in block.code.splitlines())
+
+
+@pytest.mark.parametrize("piece", ["<think>", "```", "def f(x):\n", "(" * 50, "```python\n", "f = 1\n"])
+def test_a_hostile_answer_costs_little(piece):
+    started_s = time.process_time()
+
+    extract_code(piece * (200_000 // len(piece)), "f")
+
+    assert time.process_time() - started_s < 5
