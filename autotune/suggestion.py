@@ -108,7 +108,9 @@ def _ask(trials: Sequence[TrialRecord], settings: StudySettings, space: SearchSp
         rng = random.Random(f"{settings.seed}:{proposed_before}")  # noqa: S311  # chance, not secrecy
         if len(duplicates) == MAX_REPEATS:
             break
-        proposal = sampler.propose(History(settings, decided, baseline), space, pending, rng)
+        # A repeat counts as being measured, so that a sampler that knows the answer looks elsewhere.
+        busy = [*pending, *(trial.configuration for trial in repeats)]
+        proposal = sampler.propose(History(settings, decided, baseline), space, busy, rng)
         if space.key(proposal) not in settled:
             return Answer(Suggestion(proposal, TrialKind.SEARCH), tuple(duplicates))
         known = measured_as(proposal, trials, space)

@@ -44,6 +44,7 @@ class StockSampler:
         self, history: History, space: SearchSpace, pending: Sequence[Configuration], rng: random.Random
     ) -> Configuration:
         """Return the canonical form of what the sampler suggests next; the same inputs give the same answer."""
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
         distributions = distributions_of(space)
         seed = rng.randrange(2**31)
         observations = observe(history)

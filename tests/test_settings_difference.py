@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+from autotune.errors import StudyMismatchError
+from autotune.settings import PruningSettings, SamplerSettings
+from autotune.settings_difference import dump_settings, find_differences, load_settings_dump
+from tests.records import STUDY, make_settings
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("budget = 16", "budget = 17", "baseline.budget was 16 and is now 17"),
+        ("context = 128, concurrency = 1 ", "context = 256, concurrency = 1 ", "benchmark.stages was"),
+        ("[benchmark]", "[benchmark]\nignore_eos = true", "benchmark.ignore_eos was False and is now True"),
+        ("[server]", "[server]\nenvironment = { A = '1' }", "server.environment.A was not set and is now '1'"),
+        ('name = "test"', 'name = "test"\nseed = 2', "seed was 1 and is now 2"),
+    ],
+)
+def test_what_decides_a_figure_may_not_differ(old: str, new: str, said: str):
+    """case 27 and its kind: trials measured differently are not mixed."""
+    differences = find_differences(make_settings(), make_settings(STUDY.replace(old, new)))
+
+    assert len(differences) == 1
+    assert differences[0].startswith(said)
+
+
+def test_what_decides_no_figure_may_differ():
+    text = STUDY.replace("[server]", "[server]\nport = 1\nhost = 'localhost'\nstop_timeout_s = 9").replace(
+        "[benchmark]", "[export]\nrule = 'c1'\n[benchmark]\nrequest_timeout_s = 9"
+    )
+    wanted = make_settings(text, try_=({"budget": 1},), pruning=PruningSettings(enabled=False), storage="sqlite:///x")
+
+    assert find_differences(make_settings(), wanted) == ()
+
+
+def test_every_difference_is_named():
+    wanted = make_settings(seed=9, sampler=SamplerSettings(name="tpe"), pruning=PruningSettings(margin=0.5))
+
+    assert len(find_differences(make_settings(), wanted)) == 3
+
+
+def test_stored_settings_come_back_equal_and_without_the_storages_url():
+    settings = make_settings(storage="postgresql://user:secret@host/db")
+    dump = dump_settings(settings)
+
+    assert "secret" not in str(dump)
+    assert load_settings_dump(dump, "here") == settings.model_copy(update={"storage": None})
+
+
+def test_settings_of_an_older_version_get_the_defaults_of_new_keys():
+    dump = dump_settings(make_settings())
+    del dump["seed"]
+
+    assert load_settings_dump(dump, "here").seed == 1
+
+
+def test_settings_that_this_version_cannot_read_are_refused():
+    with pytest.raises(StudyMismatchError, match="cannot be read by this version"):
+        load_settings_dump({**dump_settings(make_settings()), "future": 1}, "here")
