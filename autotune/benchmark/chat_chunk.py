@@ -5,6 +5,7 @@ Chunks are untrusted: whatever is not what it should be is left out, and nothing
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple
 
 import orjson
@@ -52,15 +53,15 @@ class ChatChunk(NamedTuple):
 def parse_chunk(data: bytes) -> ChatChunk:
     """Read the data of one event that is not :data:`DONE`.
 
-    Invalid UTF-8 is replaced, missing or empty ``choices`` are fine, only the first choice counts. What is not a JSON
+    Invalid UTF-8 and halves of surrogate pairs are replaced, missing or empty ``choices`` are fine, only the first choice counts. What is not a JSON
     object becomes a chunk with ``error``.
     """
     try:
         value: Any = orjson.loads(data)
-    except orjson.JSONDecodeError:
+    except orjson.JSONDecodeError as error:
         try:
-            value = orjson.loads(data.decode("utf-8", "replace"))
-        except orjson.JSONDecodeError as error:
+            value = _replace_surrogates(json.loads(data.decode("utf-8", "replace")))
+        except (ValueError, RecursionError):
             return ChatChunk(error=f"chunk is not JSON: {error}"[:_LONGEST_ERROR])
     if not isinstance(value, dict):
         return ChatChunk(error=f"chunk is not a JSON object but {type(value).__name__}")
@@ -108,6 +109,17 @@ def render_error(value: Any) -> str:
     if isinstance(value, dict):
         value = value.get("message") or value
     return " ".join(str(value).split())[:_LONGEST_ERROR] or "error without a message"
+
+
+def _replace_surrogates(value: Any) -> Any:
+    """Make every text inside a JSON value one that can be written as UTF-8."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_replace_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _replace_surrogates(item) for key, item in value.items()}
+    return value
 
 
 def _count(value: Any) -> int | None:

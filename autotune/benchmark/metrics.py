@@ -40,8 +40,8 @@ def measure_repeats(
 ) -> CellMeasurement:
     """Turn the records of a cell into its measurement; only requests that ended ok count in any figure.
 
-    ``decode_tokens_per_s``: see :mod:`autotune.benchmark.decode_window`; its interval treats requests as the sample and
-    the figure as a ratio of sums. ``total_tokens_per_s``: output tokens of all repeats over their wall time, prefill,
+    ``decode_tokens_per_s``: see :mod:`autotune.benchmark.decode_window`, without the last chunk of answers that ended by
+    their token limit; its interval treats requests as the sample and the figure as a ratio of sums. ``total_tokens_per_s``: output tokens of all repeats over their wall time, prefill,
     ramp-up and drain included; the sample is the repeats. ``ttft_s`` and ``tpot_s``: means over requests with
     Student's interval. ``per_prompt_log_speed``: log of each prompt's decode tokens/s inside the full intervals.
 
@@ -231,11 +231,21 @@ def _count_tokens(whole: Sequence[RequestRecord], where: str) -> int:
 
 
 def _streams(records: Sequence[RequestRecord]) -> list[Stream]:
-    """One stream per record in the same order; empty for a request that did not end ok."""
-    return [
-        Stream(record.chunk_at_s, record.chunk_tokens) if record.is_ok and record.chunk_tokens else Stream((), ())
-        for record in records
-    ]
+    """One stream per record in the same order; empty for a request that did not end ok.
+
+    The token limit cuts the last verify step of an answer: a whole step's time for part of its tokens. With short
+    answers that would favour small steps, so the last chunk of an answer that ended by its limit is left out.
+    """
+    streams = []
+    for record in records:
+        at_s, tokens = record.chunk_at_s, record.chunk_tokens
+        if not record.is_ok or not tokens:
+            streams.append(Stream((), ()))
+        elif record.finish_reason == "length" and len(tokens) > 2:
+            streams.append(Stream(at_s[:-1], tokens[:-1]))
+        else:
+            streams.append(Stream(at_s, tokens))
+    return streams
 
 
 def _decode_figure(window: DecodeWindow) -> Figure:

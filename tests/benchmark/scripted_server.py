@@ -56,6 +56,7 @@ class Scripts:
     status: int = 200
     content_type: str = "text/event-stream"
     offers_flush: bool = True
+    flush_statuses: list[int] = field(default_factory=list)
     metrics: Callable[[Scripts], str] | None = None
     server_info: dict[str, Any] | None = None
     byte_at_a_time: bool = False
@@ -101,6 +102,8 @@ class Scripts:
             return await _whole(writer, 200, json.dumps({"data": [{"id": "scripted"}]}))
         if path == "/flush_cache" and self.offers_flush:
             self.flushes += 1
+            if self.flush_statuses and self.flush_statuses[0] != 200:
+                return await _whole(writer, self.flush_statuses.pop(0), "not flushed")
             self.seen_prompts.clear()
             return await _whole(writer, 200, "Cache flushed.")
         if path == "/metrics" and self.metrics is not None:

@@ -111,6 +111,19 @@ def test_invalid_utf8_is_replaced():
     assert parse_chunk(b'{"choices":[{"delta":{"content":"a\xffb"}}]}').content == "a\ufffdb"
 
 
+def test_half_a_surrogate_pair_is_replaced():
+    """case 15."""
+    text = parse_chunk(b'{"choices":[{"delta":{"content":"a\\ud83d"}}]}').content
+
+    assert text.encode()
+    assert text[0] == "a"
+    assert parse_chunk(b'{"choices":[{"delta":{"content":"\\ud83d\\ude00"}}]}').content == "\U0001f600"
+
+
+def test_deep_nesting_is_an_error_not_a_crash():
+    assert parse_chunk(b"[" * 100_000).error is not None
+
+
 @given(st.binary(max_size=200))
 def test_no_bytes_raise(data: bytes):
     parse_chunk(data)

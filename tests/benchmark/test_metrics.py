@@ -72,6 +72,16 @@ def test_the_figures_of_four_equal_requests():
     assert measured.notes == ()
 
 
+def test_a_last_step_cut_by_the_token_limit_does_not_slow_the_decode_speed():
+    """Steps of eight tokens every 0.1 s are 80 tokens/s, although the tenth step was cut to one token."""
+    at_s = tuple(0.5 + step * 0.1 for step in range(11))
+    tokens = (*range(1, 74, 8), 74)
+    cut = answered(chunk_at_s=at_s, chunk_tokens=tokens, usage=Usage(100, 74))
+
+    assert measure(cut).decode_tokens_per_s.value == pytest.approx(80.0)
+    assert measure(dataclasses.replace(cut, finish_reason="stop")).decode_tokens_per_s.value == pytest.approx(73.0)
+
+
 def test_everything_failed_has_no_figures():
     """case 22."""
     records = [failed(index, "ConnectError: refused" if index else "HTTP 503: busy") for index in range(20)]
