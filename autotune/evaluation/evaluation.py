@@ -24,7 +24,7 @@ from autotune.errors import NothingSucceeded, ProblemSetChanged, TooManyFailures
 from autotune.evaluation.extract import Extraction, extract_code
 from autotune.evaluation.problem import Problem, hash_problems, load_problems
 from autotune.evaluation.sandbox import Sandbox
-from autotune.evaluation.scoring import score_pass_at_1, truncated_share
+from autotune.evaluation.scoring import render_notes, score_pass_at_1, truncated_share
 from autotune.settings import EvaluationSettings
 from autotune.trial import EvaluationMeasurement, Figure, ProblemResult, Verdict
 
@@ -121,6 +121,7 @@ class Evaluation:
                 {
                     "type": "evaluated",
                     "truncated_share": truncated_share(results),
+                    "notes": render_notes(results),
                     "pass_at_1": dataclasses.asdict(pass_at_1),
                     "tokens_per_s": measurement.tokens_per_s,
                     "accept_length": measurement.accept_length,

@@ -242,5 +242,6 @@ def _parse(code: str) -> ast.Module | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError, SystemError):
+        # SystemError: CPython 3.11 miscounts its depth when several threads parse at once.
         return None

@@ -70,6 +70,18 @@ def truncated_share(results: Sequence[ProblemResult]) -> float | None:
     return verdicts.count(Verdict.TRUNCATED) / len(verdicts) if verdicts else None
 
 
+def render_notes(results: Sequence[ProblemResult]) -> tuple[str, ...]:
+    """Say what the user should know about a score beside its interval.
+
+    >>> render_notes([ProblemResult("f", Verdict.TRUNCATED), ProblemResult("g", Verdict.PASSED)])
+    ('50% of the answers were cut off: the token limit is too small or the configuration is ill',)
+    """
+    share = truncated_share(results)
+    if share is None or share <= MANY_TRUNCATED:
+        return ()
+    return (f"{share:.0%} of the answers were cut off: the token limit is too small or the configuration is ill",)
+
+
 def compare_paired(ours: EvaluationMeasurement, theirs: EvaluationMeasurement) -> PairedComparison:
     """Compare two boots problem by problem, over the problems that both answered."""
     before = {result.problem: result.verdict for result in theirs.results}
