@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import secrets
 import time
@@ -10,10 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import uvloop
-
 from autotune.benchmark.accept_length import Reading, choose_accept_length
 from autotune.benchmark.client import ChatClient, ChatRequest, RequestLimits, render_request
+from autotune.benchmark.event_loop import run
 from autotune.benchmark.load import run_closed_loop
 from autotune.benchmark.metrics import Repeat, check_outcomes, measure_repeats
 from autotune.benchmark.record_file import RecordFile
@@ -77,8 +75,7 @@ class Benchmark:
             ImpossibleMetric: a figure is no positive number.
             OSError: the records cannot be written.
         """
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(self._measure(cell))
+        return run(self._measure(cell))
 
     async def _measure(self, settings: CellSettings) -> CellMeasurement:
         cell = settings.cell
@@ -86,12 +83,12 @@ class Benchmark:
             client = await stack.enter_async_context(ChatClient(self._url, self._limits(), clock=self._clock))
             probe = await stack.enter_async_context(ServerProbe(self._url, self._settings.connect_timeout_s))
             file = stack.enter_context(RecordFile(self._records_path))
-            run = _CellRun(client, file, cell.concurrency)
+            load = _CellRun(client, file, cell.concurrency)
             if self._model is None:
                 self._model = await probe.fetch_model()
             if self._characters_per_token is None:
-                self._characters_per_token = await self._calibrate(run)
-            await self._warm_up(run, cell)
+                self._characters_per_token = await self._calibrate(load)
+            await self._warm_up(load, cell)
             flush = await probe.flush_cache()
             nonce = None if flush is Flush.DONE else secrets.token_hex(4)
             file.append(self._describe(cell, flush, nonce))
@@ -102,7 +99,7 @@ class Benchmark:
             ]
             before, log_length = await probe.fetch_metrics(), len(self._read_log()) if self._read_log else 0
             cpu_s = time.process_time()
-            repeats = [await run.measure(batch) for batch in batches]
+            repeats = await self._send(load, batches)
             cpu_s = time.process_time() - cpu_s
             after = await probe.fetch_metrics()
             average = await probe.fetch_accept_length() if flush is Flush.DONE else None
@@ -119,13 +116,24 @@ class Benchmark:
             file.append({"type": "measured", "client_cpu_s": cpu_s, **dataclasses.asdict(measurement)})
             return measurement
 
-    async def _calibrate(self, run: _CellRun) -> float:
+    async def _send(self, load: _CellRun, batches: Sequence[list[ChatRequest]]) -> list[Repeat]:
+        """Send the repeats in order; stop when so many requests failed that the cell can no longer count."""
+        planned = sum(map(len, batches))
+        repeats: list[Repeat] = []
+        for batch in batches:
+            repeats.append(await load.measure(batch))
+            failed = sum(not record.is_ok for repeat in repeats for record in repeat.records)
+            if planned - failed < self._settings.min_success_rate * planned:
+                break
+        return repeats
+
+    async def _calibrate(self, load: _CellRun) -> float:
         """Learn how many characters make a token here, from one fixed prompt."""
         prompt = self._prompts(_CALIBRATION, _CALIBRATION_REPEAT, 1, None)[0]
         (request,) = self._render((prompt,), _CALIBRATION_REPEAT, 1)
         records: list[RequestRecord] = []
         for _attempt in range(_CALIBRATION_ATTEMPTS):
-            records += (await run.measure([request])).records
+            records += (await load.measure([request])).records
             if records[-1].is_ok:
                 break
         check_outcomes(records, self._url, 0)
@@ -138,13 +146,13 @@ class Benchmark:
             )
         return round(prompt.characters / tokens, 2)
 
-    async def _warm_up(self, run: _CellRun, cell: Cell) -> None:
+    async def _warm_up(self, load: _CellRun, cell: Cell) -> None:
         """Bring the server to the measured concurrency with prompts of its own and answers a quarter as long."""
         wanted = self._settings.warmup_requests
         count = cell.concurrency if wanted is None else wanted
         tokens = min(self._settings.output_tokens, max(_SHORTEST_WARMUP_TOKENS, self._settings.output_tokens // 4))
         if count:
-            repeat = await run.measure(self._render(self._prompts(cell, WARMUP, count, None), WARMUP, tokens))
+            repeat = await load.measure(self._render(self._prompts(cell, WARMUP, count, None), WARMUP, tokens))
             check_outcomes(repeat.records, f"{cell.name}, warm-up", 0)
 
     def _choose(
