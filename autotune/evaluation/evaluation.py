@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,11 +9,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import uvloop
 
 from autotune.benchmark.accept_length import Reading, choose_accept_length
 from autotune.benchmark.benchmark import count_accepted
 from autotune.benchmark.client import ChatClient, ChatRequest, RequestLimits, render_request
+from autotune.benchmark.event_loop import run
 from autotune.benchmark.load import run_closed_loop
 from autotune.benchmark.record_file import RecordFile
 from autotune.benchmark.request_record import RequestRecord
@@ -102,8 +101,7 @@ class Evaluation:
         sandbox = Sandbox(self._settings.time_limit_s, self._settings.memory_limit_mb << 20)
         sandbox.check()
         with RecordFile(self._records_path) as file:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                answers = runner.run(self._ask(problems, problem_set, file))
+            answers = run(self._ask(problems, problem_set, file))
             self._check_answered(answers.records)
             results = self._judge(problems, answers.records, sandbox, file)
             pass_at_1 = score_pass_at_1(results)
