@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from autotune.benchmark.server_metrics import CounterDifference
 from autotune.trial import Figure
 
 _AGREEMENT = 0.1
@@ -63,3 +64,27 @@ def choose_accept_length(readings: Sequence[Reading], *, speculative: bool) -> t
         if abs(other - value) > _AGREEMENT * value
     ]
     return Figure(value, chosen.count), tuple(notes)
+
+
+def read_counters(counted: CounterDifference, received: int, requests: int) -> Reading:
+    """Accept length by the server's counters over some requests.
+
+    A request's first token comes from its prefill, not from a verify step. Whether the server counts it is told by
+    comparing its counter with the usage received.
+
+    >>> read_counters(CounterDifference(1000.0, 300.0), 1000, 10).value
+    3.3
+    >>> read_counters(CounterDifference(990.0, 300.0), 1000, 10).value
+    3.3
+
+    Args:
+        counted: what the server counted while exactly these requests ran.
+        received: their output tokens by usage.
+        requests: how many.
+    """
+    tokens, verify_calls = counted.generated_tokens, counted.verify_calls
+    if tokens is None or not verify_calls:
+        return Reading("/metrics", None)
+    if tokens >= received - requests / 2:
+        tokens -= requests
+    return Reading("/metrics", tokens / verify_calls, int(verify_calls))

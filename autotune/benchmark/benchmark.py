@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from autotune.benchmark.accept_length import Reading, choose_accept_length
+from autotune.benchmark.accept_length import Reading, choose_accept_length, read_counters
 from autotune.benchmark.client import ChatClient, ChatRequest, RequestLimits, render_request
 from autotune.benchmark.event_loop import run
 from autotune.benchmark.load import run_closed_loop
@@ -169,13 +169,10 @@ class Benchmark:
         counters = Reading("/metrics", None)
         if scrapes[0] is not None and scrapes[1] is not None:
             counted = subtract(scrapes[0], scrapes[1])
-            generated, verify_calls = counted.generated_tokens, counted.verify_calls
+            counters = read_counters(counted, received, len(records))
+            generated = counted.generated_tokens
             if generated is not None and generated > received * (1 + _FOREIGN_SHARE) + len(records):
                 notes = (f"the server generated {generated:.0f} tokens while {received} were received: others used it",)
-            if generated is not None and verify_calls:
-                counters = Reading(
-                    "/metrics", count_accepted(generated, received, len(records)) / verify_calls, int(verify_calls)
-                )
         lines = parse_lines(self._read_log()[log_length:]) if self._read_log else []
         readings = [
             counters,
@@ -250,17 +247,3 @@ class _CellRun:
         )
         start_s = min(record.sent_at_s for record in records)
         return Repeat(tuple(records), max(record.ended_at_s for record in records) - start_s)
-
-
-def count_accepted(generated: float, received: int, requests: int) -> float:
-    """Tokens that verify steps emitted: a request's first token comes from its prefill, where it was counted.
-
-    Args:
-        generated: by the server's counter.
-        received: by the usage of our requests.
-        requests: how many.
-
-    >>> count_accepted(1000, 1000, 10), count_accepted(990, 1000, 10)
-    (990, 990)
-    """
-    return generated - requests if generated >= received - requests / 2 else generated

@@ -9,9 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-
-from autotune.benchmark.accept_length import Reading, choose_accept_length
-from autotune.benchmark.benchmark import count_accepted
+from autotune.benchmark.accept_length import Reading, choose_accept_length, read_counters
 from autotune.benchmark.client import ChatClient, ChatRequest, RequestLimits, render_request
 from autotune.benchmark.event_loop import run
 from autotune.benchmark.load import run_closed_loop
@@ -181,11 +179,8 @@ class Evaluation:
     ) -> Figure | None:
         counters = Reading("/metrics", None)
         if before is not None and after is not None:
-            counted = subtract(before, after)
-            if counted.generated_tokens is not None and counted.verify_calls:
-                received = sum(record.output_tokens or 0 for record in records)
-                accepted = count_accepted(counted.generated_tokens, received, len(records))
-                counters = Reading("/metrics", accepted / counted.verify_calls, int(counted.verify_calls))
+            received = sum(record.output_tokens or 0 for record in records)
+            counters = read_counters(subtract(before, after), received, len(records))
         figure, _ = choose_accept_length([counters, Reading("/server_info", average)], speculative=self._speculative)
         return figure
 

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from autotune.benchmark.accept_length import Reading, choose_accept_length
+from autotune.benchmark.accept_length import Reading, choose_accept_length, read_counters
+from autotune.benchmark.server_metrics import CounterDifference
 from autotune.trial import Figure
 
 
@@ -53,3 +54,16 @@ def test_acceptance_without_speculation_is_said():
 
     assert figure is None
     assert notes == ("/metrics says accept length 3.20 although speculation is off",)
+
+
+@pytest.mark.parametrize(
+    "counted", [CounterDifference(None, 9.0), CounterDifference(9.0, None), CounterDifference(9.0, 0.0)]
+)
+def test_counters_that_say_nothing_are_no_zero(counted: CounterDifference):
+    """case 33."""
+    assert read_counters(counted, 9, 1) == Reading("/metrics", None)
+
+
+def test_a_first_token_is_no_verify_step_whether_or_not_the_server_counts_it():
+    assert read_counters(CounterDifference(170.0, 40.0), 170, 10) == Reading("/metrics", 4.0, 40)
+    assert read_counters(CounterDifference(160.0, 40.0), 170, 10) == Reading("/metrics", 4.0, 40)
