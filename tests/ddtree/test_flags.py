@@ -112,8 +112,10 @@ def test_both_spellings_of_block_and_window_are_accepted() -> None:
     ],
 )
 def test_a_broken_rule_is_refused_with_a_message_that_states_it(given: dict[str, FlagValue], word: str) -> None:
+    given = {"speculative_algorithm": "DDTREE", **given}
+
     with pytest.raises(ValueError, match=word):
-        ddtree(**given)
+        resolve_flags(given, {}, choose_paths(given, "/weights"), SIZES)
 
 
 def test_a_chain_may_use_any_backend() -> None:

@@ -9,15 +9,16 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.ddtree.server_process import ENTRY, is_alive, launch, running, wait_for
-from tests.ddtree.tiny_weights import write_tiny_weights
+from tests.ddtree.server_process import ENTRY, is_alive, launch, new_client, running, wait_for
+from tests.ddtree.tiny_weights import CONFIG, write_tiny_weights
 
-LONG = {"prompt": "def", "max_tokens": 900, "ignore_eos": True, "temperature": 0, "stream": True}
+LONG = {"prompt": "def", "max_tokens": 600, "ignore_eos": True, "temperature": 0, "stream": True}
 
 
 @pytest.fixture(scope="module")
@@ -30,20 +31,19 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "log"
 
 
-def test_phases_refused_then_503_then_ready(weights: Path, log: Path) -> None:
+def test_phases_refused_then_503_then_ready(tmp_path: Path, log: Path) -> None:
     """cases 1 and 3: before the warm-up is done the model list answers and health says 503."""
-    server = launch(log, "--model-path", str(weights))
+    # Large enough for a warm-up that can be caught in the act.
+    large = replace(CONFIG, width=512, layers=6, hidden=1536, tapped_layers=(1, 5))
+    server = launch(log, "--model-path", str(write_tiny_weights(tmp_path, large)))
     try:
+        wait_for(lambda: "server_args=" in server.log, 120)
         assert server.status() is None
-        wait_for(lambda: "Load weight begin" in server.log, 120)
-        # Held still before it can answer the warm-up, the engine keeps the server in that phase for as long as we look.
+        wait_for(lambda: "Uvicorn running on" in server.log, 120)
         engine = server.engine_pid()
-        seen_refused = server.status() is None
-        wait_for(lambda: _stop_when_loaded(server, engine), 120)
-        assert seen_refused
-        wait_for(lambda: server.status("/model_info") == 200)
+        os.kill(engine, signal.SIGSTOP)
         assert [server.status(path) for path in ("/health", "/health_generate")] == [503, 503]
-        assert server.status("/v1/models") == 200
+        assert [server.status(path) for path in ("/model_info", "/v1/models")] == [200, 200]
         assert "ready to roll" not in server.log
         os.kill(engine, signal.SIGCONT)
         wait_for(lambda: server.status() == 200)
@@ -55,20 +55,13 @@ def test_phases_refused_then_503_then_ready(weights: Path, log: Path) -> None:
         server.process.wait()
 
 
-def _stop_when_loaded(server, engine: int) -> bool:
-    if "max_total_num_tokens" not in server.log:
-        return False
-    os.kill(engine, signal.SIGSTOP)
-    return True
-
-
 def test_sigterm_lets_running_requests_finish(weights: Path, log: Path) -> None:
     with running(log, "--model-path", str(weights)) as server:
         lines: list[str] = []
         started = threading.Event()
 
         def read() -> None:
-            with httpx.stream("POST", server.url + "/v1/completions", json=LONG, timeout=60) as response:
+            with new_client(server.url) as client, client.stream("POST", "/v1/completions", json=LONG) as response:
                 for line in response.iter_lines():
                     lines.append(line)
                     started.set()
@@ -89,17 +82,19 @@ def test_sigterm_lets_running_requests_finish(weights: Path, log: Path) -> None:
 
 
 def _post_status(url: str) -> int | None:
-    try:
-        return httpx.post(url + "/v1/completions", json={"prompt": "a", "max_tokens": 1}).status_code
-    except httpx.ConnectError:
-        return None
+    with new_client(url) as client:
+        try:
+            return client.post("/v1/completions", json={"prompt": "a", "max_tokens": 1}).status_code
+        except httpx.ConnectError:
+            return None
 
 
 def test_a_second_signal_ends_a_drain(weights: Path, log: Path) -> None:
     with running(log, "--model-path", str(weights)) as server:
         engine = server.engine_pid()
-        with httpx.stream("POST", server.url + "/v1/completions", json=LONG, timeout=60) as response:
-            next(response.iter_raw())
+        with new_client(server.url) as client, client.stream("POST", "/v1/completions", json=LONG) as response:
+            chunks = response.iter_raw()
+            next(chunks)
             os.kill(engine, signal.SIGSTOP)
             server.process.send_signal(signal.SIGTERM)
             wait_for(lambda: "Gracefully exiting" in server.log)
@@ -111,15 +106,12 @@ def test_a_second_signal_ends_a_drain(weights: Path, log: Path) -> None:
 def test_a_dead_engine_ends_the_server_and_cuts_its_streams(weights: Path, log: Path) -> None:
     """cases 8 and 17: the log says what happened, and a stream that was cut off does not look complete."""
     with running(log, "--model-path", str(weights)) as server:
-        with (
-            pytest.raises(httpx.RemoteProtocolError),
-            httpx.stream("POST", server.url + "/v1/completions", json=LONG, timeout=60) as response,
-        ):
+        with new_client(server.url) as client, client.stream("POST", "/v1/completions", json=LONG) as response:
             chunks = response.iter_raw()
             next(chunks)
             os.kill(server.engine_pid(), signal.SIGKILL)
-            for _ in chunks:
-                pass
+            with pytest.raises(httpx.RemoteProtocolError):
+                b"".join(chunks)
 
         assert server.process.wait(30) == 1
         assert "was killed by SIGKILL" in server.log
@@ -139,11 +131,11 @@ def test_the_engine_dies_with_a_killed_server(weights: Path, log: Path) -> None:
 def test_plain_decoding_reports_no_acceptance(weights: Path, log: Path) -> None:
     """case 33: what is switched off is absent, not zero."""
     flags = ["--model-path", str(weights), "--decode-log-interval", "2", "--enable-metrics"]
-    with running(log, *flags) as server:
+    with running(log, *flags) as server, new_client(server.url) as client:
         body = {"text": "a", "sampling_params": {"max_new_tokens": 20, "ignore_eos": True}}
-        meta = httpx.post(server.url + "/generate", json=body).json()["meta_info"]
-        info = httpx.get(server.url + "/server_info").json()
-        metrics = httpx.get(server.url + "/metrics").text
+        meta = client.post("/generate", json=body).json()["meta_info"]
+        info = client.get("/server_info").json()
+        metrics = client.get("/metrics").text
 
         assert not any(name.startswith("spec_") for name in meta)
         assert info["speculative_algorithm"] is None
