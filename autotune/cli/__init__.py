@@ -22,15 +22,19 @@ EXIT_CODES = {
     4: "the server did not come up or died",
     5: "the figures cannot be trusted",
     6: "the coding evaluation cannot be trusted",
-    130: "interrupted by Ctrl-C, after the host was put back",
+    129: "the terminal was closed; the server was put back first",
+    130: "Ctrl-C; the server was put back first",
+    143: "SIGTERM; the server was put back first",
 }
 """What each exit code means; 2 to 6 are the branches of ``autotune/errors.py``."""
 
 SUMMARIES = {
+    "optimize": "Search for the best configuration of a server, and leave the server as it was found.",
     "status": "Show what a study has found so far; works while it runs.",
     "report": "Write one self-contained HTML page about a study.",
     "dashboard": "Browse a study in optuna-dashboard, on this machine only.",
     "export": "Print the best configuration as a systemd drop-in or as plain flags.",
+    "restore": "Put the server back as it was found, after a command was killed.",
     "serve": "Run the embedded DDTree server.",
 }
 """One line for each command, in the order of ``--help``; kept here so that ``--help`` imports no command."""
@@ -115,5 +119,5 @@ def main(debug: bool) -> None:
     \b
     Data goes to ./studies/NAME/; the same command again continues a study.
     Exit codes: 0 done, 1 unexpected, 2 wrong command or file, 3 machine, 4 server,
-    5 figures, 6 coding evaluation, 130 interrupted.
+    5 figures, 6 coding evaluation; after a signal 129, 130 or 143.
     """  # noqa: D301 - click needs the control character itself

@@ -17,6 +17,11 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+def is_terminal() -> bool:
+    """Whether people's text goes to a terminal."""
+    return sys.stderr.isatty()
+
+
 def show(text: str) -> None:
     """Print what was asked for, on stdout."""
     sys.stdout.write(text if text.endswith("\n") else f"{text}\n")

@@ -64,17 +64,17 @@ def render_summary(view: StudyView, findings: Findings, directory: Path) -> list
     else:
         number = choice.trial.number
         speeds = choice.trial.objectives
+        is_baseline = findings.baseline is not None and number == findings.baseline.number
+        gains = [
+            "" if is_baseline else f", {render_gain_with_interval(found.get(number))} against the baseline"
+            for found in (findings.gains_c1, findings.gains_c32)
+        ]
+        itself = " (the baseline)" if is_baseline else ""
         lines += [
-            f"  recommended: trial {number}, {view.space.describe(choice.trial.configuration)}",
+            f"  recommended: trial {number}{itself}, {view.space.describe(choice.trial.configuration)}",
             f"  why:         {choice.reason}",
-            (
-                f"  C=1:         {render_figure(speeds.tokens_per_s_c1)} tokens/s, "
-                f"{render_gain_with_interval(findings.gains_c1.get(number))} against the baseline"
-            ),
-            (
-                f"  C=32:        {render_figure(speeds.tokens_per_s_c32)} tokens/s, "
-                f"{render_gain_with_interval(findings.gains_c32.get(number))} against the baseline"
-            ),
+            f"  C=1:         {render_figure(speeds.tokens_per_s_c1)} tokens/s{gains[0]}",
+            f"  C=32:        {render_figure(speeds.tokens_per_s_c32)} tokens/s{gains[1]}",
             f"  pass@1:      {render_share(speeds.pass_at_1)}",
         ]
     lines.append(f"  noise:       {render_noise(findings.noise)}")

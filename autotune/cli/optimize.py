@@ -1,0 +1,126 @@
+"""``autotune optimize``: search until a limit is reached, show it while it happens, and say what came out."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from autotune.cli import render, study_argument
+from autotune.cli.display import LiveDisplay, PlainDisplay
+from autotune.cli.option_values import checked, parse_assignments, parse_clock, parse_duration
+from autotune.cli.status import render_summary
+from autotune.export.findings import find
+from autotune.export.wording import clean
+from autotune.settings import StudySettings, Value
+from autotune.study_view import load_study
+from autotune.tuner import Limits, NightOutcome, run
+
+DEFAULT_TRIALS = 20
+
+
+@click.command("optimize")
+@study_argument.argument
+@click.option(
+    "--trials",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="End when the study has this many complete, pruned or infeasible trials, baseline not counted; 0 boots only "
+    f"what is listed. Default: {DEFAULT_TRIALS}, or no limit where --for or --until is given.",
+)
+@click.option(
+    "--for",
+    "duration_s",
+    callback=checked(parse_duration),
+    metavar="TIME",
+    help="End after this time, putting the host back included: 90s, 20m, 8h, 1h30m.",
+)
+@click.option(
+    "--until",
+    callback=checked(lambda text: parse_clock(text, datetime.now())),  # noqa: DTZ005 - the clock on the wall
+    metavar="HH:MM",
+    help="Serve the baseline again, checked by a generation, at this time of day.",
+)
+@click.option(
+    "--try",
+    "tries",
+    multiple=True,
+    callback=checked(parse_assignments),
+    metavar="NAME=VALUE,...",
+    help="Boot this configuration first; may be given more than once. Missing parameters get their defaults.",
+)
+@click.option("--no-pruning", is_flag=True, help="Measure every trial to its end.")
+@click.option("--seed", type=int, metavar="N", help="Seed of the search instead of the study's.")
+@study_argument.directory_option
+@click.option(
+    "--live/--plain", "is_live", default=None, help="A live board or timestamped lines; default: by the terminal."
+)
+@click.pass_context
+def command(
+    context: click.Context,
+    study: str | None,
+    trials: int | None,
+    duration_s: float | None,
+    until: datetime | None,
+    tries: tuple[dict[str, Value], ...],
+    no_pruning: bool,
+    seed: int | None,
+    study_directory: Path | None,
+    is_live: bool | None,
+) -> None:
+    """Search for the best configuration of a server, and leave the server as it was found.
+
+    STUDY is a study file, or the name of one in ./studies or of a packaged one; default: embedded, a small DDTree server
+    on this machine. Data goes to ./studies/NAME/. The same command again continues a study, also after a crash. Ctrl-C
+    ends it and puts the server back.
+    """
+    settings = apply_options(study_argument.find_settings(study), tries=tries, no_pruning=no_pruning, seed=seed)
+    directory = study_argument.find_directory(settings, study_directory)
+    if trials is None and duration_s is None and until is None:
+        trials = DEFAULT_TRIALS
+    limits = Limits(trials=trials, duration_s=duration_s, until=until)
+    display = LiveDisplay() if (render.is_terminal() if is_live is None else is_live) else PlainDisplay()
+    with display:
+        outcome = run(settings, limits, display, directory=directory)
+    for line in render_ending(settings, directory, outcome, in_default_place=study_directory is None):
+        render.say(clean(line))
+    context.exit(outcome.exit_code)
+
+
+def apply_options(
+    settings: StudySettings, *, tries: Sequence[dict[str, Value]], no_pruning: bool, seed: int | None
+) -> StudySettings:
+    """Let the command line have the last word; what it lists comes before what the file lists."""
+    update: dict[str, object] = {"try_": (*tries, *settings.try_)}
+    if no_pruning:
+        update["pruning"] = settings.pruning.model_copy(update={"enabled": False})
+    if seed is not None:
+        update["seed"] = seed
+    return settings.model_copy(update=update)
+
+
+def render_ending(
+    settings: StudySettings, directory: Path, outcome: NightOutcome, *, in_default_place: bool
+) -> list[str]:
+    """Say what came out, what was put back, and what to do with it."""
+    view = load_study(directory, storage=settings.storage, name=settings.name)
+    findings = find(view)
+    place = "" if in_default_place else f" --study-directory {shlex.quote(str(directory))}"
+    lines = [
+        "",
+        *render_summary(view, findings, directory),
+        f"  ended:       {outcome.reason}",
+        f"  server:      {outcome.restored}",
+        "",
+        "Next:",
+        f"  autotune report {settings.name}{place}      one page with everything",
+        f"  autotune dashboard {settings.name}{place}   to look around in a browser",
+    ]
+    if findings.choice is not None:
+        lines.append(f"  autotune export {settings.name}{place} > 50-autotune.conf")
+    if outcome.exit_code:
+        lines.append("  the same command again continues where this one ended")
+    return lines
