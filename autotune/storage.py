@@ -53,12 +53,12 @@ class TrialStore:
         self._study_id = study_id
 
     @classmethod
-    def open(cls, url: str, name: str, *, objectives: Sequence[str] | None) -> Self | None:
+    def open(cls, url: str, name: str | None, *, objectives: Sequence[str] | None) -> Self | None:
         """Open a study.
 
         Args:
             url: SQLAlchemy URL.
-            name: Optuna's name of the study.
+            name: Optuna's name of the study; ``None`` is the only one there, whatever it is called.
             objectives: names of the objectives of a study that is to be made; ``None`` never makes one.
 
         Returns:
@@ -84,9 +84,11 @@ class TrialStore:
                 where=safe,
                 hint="check the URL, the server, and that its driver is installed",
             ) from error
+        if name is None and len(studies) == 1:
+            name = next(iter(studies))
         if name in studies:
             return cls(storage, studies[name])
-        if objectives is None:
+        if objectives is None or name is None:
             _dispose(storage)
             return None
         study_id = storage.create_new_study([StudyDirection.MAXIMIZE] * len(objectives), name)

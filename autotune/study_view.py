@@ -64,7 +64,7 @@ def load_study(directory: Path, *, storage: str | None = None, name: str | None 
     Args:
         directory: folder of the study.
         storage: SQLAlchemy URL when it is not the SQLite file of the folder.
-        name: the study's name; default: that of the folder.
+        name: the study's name; default: that of the folder, and in the folder's own file the only one there is.
 
     Raises:
         StudyMismatchError: there is no study here, or another version made it.
@@ -74,7 +74,9 @@ def load_study(directory: Path, *, storage: str | None = None, name: str | None 
     path = directory / DATABASE_NAME
     if storage is None and not path.is_file():
         raise missing_study(directory)
-    store = TrialStore.open(storage or sqlite_url(path), name or directory.resolve().name, objectives=None)
+    if name is None and storage is not None:
+        name = directory.resolve().name
+    store = TrialStore.open(storage or sqlite_url(path), name, objectives=None)
     if store is None:
         raise missing_study(directory)
     try:

@@ -77,6 +77,14 @@ def test_a_study_may_be_named_by_its_folder_and_by_its_file(run, stored, tmp_pat
         assert run("status", *words).stdout.splitlines()[1:] == GOLDEN.splitlines()[1:]
 
 
+def test_a_folder_may_have_another_name_than_its_study(stored, tmp_path, monkeypatch):
+    shutil.copytree(stored / "studies" / "sample", tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path)
+
+    assert run_command("status", "--study-directory", "elsewhere").stdout.startswith("Study sample in elsewhere\n")
+    assert run_command("status", "./elsewhere").stdout.startswith("Study sample in elsewhere\n")
+
+
 def test_status_as_data_is_json_and_nothing_else(run):
     data = json.loads(run("status", "--json").stdout)
 
