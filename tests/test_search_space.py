@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autotune.ddtree.tree import DraftTree, best_first_tree, reachable_depth
 from autotune.errors import SearchSpaceError
 from autotune.packaged import find_packaged
 from autotune.search_space import Rendering, SearchSpace, load_search_space, search_space_of
 from autotune.search_space_file import parse_search_space_file
 from autotune.settings import load_settings
+from autotune.trial import Configuration
 
 BEST_FIRST = frozenset({"best-first-tree"})
 DDTREE = load_search_space("ddtree", proofs=BEST_FIRST)
@@ -190,6 +192,24 @@ def test_the_canonical_form_is_stable_inside_the_space_and_starts_the_same_serve
     assert DDTREE.parse(DDTREE.key(canonical)) == canonical
     assert canonical in DDTREE.configurations
     assert DDTREE.arm(canonical) == DDTREE.arm(asked) or canonical["budget"] == 1
+
+
+@given(
+    budget=st.integers(1, 64),
+    topk=st.integers(1, 8),
+    table=st.lists(st.lists(st.floats(-9, -0.01), min_size=8, max_size=8), min_size=7, max_size=7),
+)
+def test_the_embedded_server_builds_one_tree_for_all_spellings_of_a_configuration(budget, topk, table):
+    def build(configuration: Configuration) -> DraftTree:
+        nodes, width = configuration["budget"], configuration["topk"]
+        assert isinstance(nodes, int)
+        assert isinstance(width, int)
+        ranked = [sorted(position, reverse=True)[:width] for position in table]
+        return best_first_tree(ranked[: reachable_depth(nodes, block=8)], nodes)
+
+    asked: Configuration = {"budget": budget, "topk": topk, "window": None}
+
+    assert build(asked) == build(DDTREE.canonicalise(asked))
 
 
 def test_every_configuration_is_listed_once_and_is_canonical():
