@@ -228,9 +228,21 @@ def test_a_main_block_that_reads_input_is_not_run():
     assert judge(RIGHT + "\nif __name__ == '__main__':\n    print(f(int(input())))\n").verdict is Verdict.PASSED
 
 
-def test_input_is_closed():
+def test_input_is_closed_even_where_ours_has_something_to_read():
     """case 62"""
-    assert "EOFError" in judge(f"input()\n{RIGHT}").reason
+    read_end, write_end = os.pipe()
+    os.write(write_end, b"41\n")
+    ours = os.dup(0)
+    os.dup2(read_end, 0)
+    try:
+        result = judge(f"input()\n{RIGHT}")
+    finally:
+        os.dup2(ours, 0)
+        for descriptor in (ours, read_end, write_end):
+            os.close(descriptor)
+
+    assert result.verdict is Verdict.ERROR
+    assert "EOFError" in result.reason
 
 
 def refused(action: str, error: str = "OSError") -> str:
