@@ -46,8 +46,14 @@ class DecodeLog:
             f"#pending-token: 0, cuda graph: False, input throughput (token/s): {throughput:.2f}"
         )
 
-    def render_decode(self, stats: EngineStats, now_s: float) -> str | None:
-        """Return the line that is due after this step; ``None`` until the interval is full."""
+    def render_decode(self, stats: EngineStats, batch: int, now_s: float) -> str | None:
+        """Return the line that is due after this step; ``None`` until the interval is full.
+
+        Args:
+            stats: counters after the step.
+            batch: requests of the step, those that ended in it included.
+            now_s: monotonic time.
+        """
         if stats.decode_steps - self._last.decode_steps < self._interval:
             return None
         generated = stats.generated_tokens - self._last.generated_tokens
@@ -61,7 +67,7 @@ class DecodeLog:
             rate = accepted / (verified * (self._block - 1))
             speculation = f"accept len: {generated / verified:.2f}, accept rate: {rate:.2f}, "
         return (
-            f"Decode batch, #running-req: {stats.running}, #token: {stats.cache_tokens}, token usage: {_usage(stats):.2f}, "
+            f"Decode batch, #running-req: {batch}, #token: {stats.cache_tokens}, token usage: {_usage(stats):.2f}, "
             f"{speculation}cuda graph: False, gen throughput (token/s): {self.throughput_tokens_per_s:.2f}, "
             f"#queue-req: {stats.queued}"
         )

@@ -139,7 +139,8 @@ class EngineProcess:
             self._unstarted -= started
             if line := self._log.render_prefill(stats, len(started), now_s):
                 logger.info(line)
-        if line := self._log.render_decode(stats, now_s):
+        batch = len({delta.request_id for delta in deltas if delta.finish_reason != "abort"})
+        if line := self._log.render_decode(stats, batch, now_s):
             logger.info(line)
 
     def _send(self, *message: Any) -> None:

@@ -170,9 +170,7 @@ class HttpApp:
         """Every effective flag, and the engine's state."""
         state = await self.link.fetch_state()
         arguments = asdict(self.flags)
-        # The tokens kept per position are an environment variable and, as on SGLang, not among the arguments.
-        for name in ("notes", "topk"):
-            del arguments[name]
+        del arguments["notes"]
         arguments["speculative_ddtree_clip_width"] = arguments.pop("clip_width")
         internal: dict[str, Any] = {
             "last_gen_throughput": state.throughput_tokens_per_s or 0.0,

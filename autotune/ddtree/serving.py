@@ -140,7 +140,9 @@ class _Server:
             lifecycle=self._lifecycle,
             created=int(time.time()),
         )
-        config = uvicorn.Config(app.build(), http="httptools", ws="none", lifespan="off", log_level="info")
+        config = uvicorn.Config(
+            app.build(), http="httptools", ws="none", lifespan="off", log_level="info", timeout_keep_alive=75
+        )
         server = _Uvicorn(config)
         serving = asyncio.create_task(server.serve(sockets=[self._sock]))
         ending: list[asyncio.Future[Any]] = [stopping, link.died, serving]

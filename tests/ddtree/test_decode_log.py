@@ -12,11 +12,11 @@ def test_a_line_is_due_when_the_interval_is_full() -> None:
     """case 30: the newest shape of the line, values of this interval only."""
     log = DecodeLog(40, 8, 0.0)
     busy = replace(
-        EMPTY, running=2, queued=1, cache_tokens=250, verify_calls=80, generated_tokens=200, accepted_tokens=120
+        EMPTY, running=1, queued=1, cache_tokens=250, verify_calls=80, generated_tokens=200, accepted_tokens=120
     )
 
-    assert log.render_decode(replace(busy, decode_steps=39), 1.0) is None
-    line = log.render_decode(replace(busy, decode_steps=40), 2.0)
+    assert log.render_decode(replace(busy, decode_steps=39), 2, 1.0) is None
+    line = log.render_decode(replace(busy, decode_steps=40), 2, 2.0)
 
     assert line == (
         "Decode batch, #running-req: 2, #token: 250, token usage: 0.25, accept len: 2.50, accept rate: 0.21, "
@@ -29,7 +29,7 @@ def test_plain_decoding_says_nothing_of_acceptance() -> None:
     """case 33"""
     log = DecodeLog(10, None, 0.0)
 
-    line = log.render_decode(replace(EMPTY, decode_steps=10, verify_calls=10, generated_tokens=10), 1.0)
+    line = log.render_decode(replace(EMPTY, decode_steps=10, verify_calls=10, generated_tokens=10), 1, 1.0)
 
     assert line is not None
     assert "accept" not in line
@@ -38,11 +38,11 @@ def test_plain_decoding_says_nothing_of_acceptance() -> None:
 
 def test_after_a_reset_the_accept_length_is_unknown_until_the_next_line() -> None:
     log = DecodeLog(1, 8, 0.0)
-    log.render_decode(replace(EMPTY, decode_steps=1, verify_calls=1, generated_tokens=4), 1.0)
+    log.render_decode(replace(EMPTY, decode_steps=1, verify_calls=1, generated_tokens=4), 1, 1.0)
     log.reset(EMPTY)
 
     assert log.accept_length is None
-    log.render_decode(replace(EMPTY, decode_steps=1, verify_calls=2, generated_tokens=3), 2.0)
+    log.render_decode(replace(EMPTY, decode_steps=1, verify_calls=2, generated_tokens=3), 1, 2.0)
     assert log.accept_length == 1.5
 
 

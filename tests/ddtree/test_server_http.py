@@ -61,6 +61,7 @@ def test_server_info_shows_the_effective_flags(client: httpx.Client) -> None:
     assert info["attention_backend"] == "triton"
     assert info["page_size"] == 1
     assert info["max_running_requests"] == 16
+    assert info["topk"] == 3
     assert info["random_seed"] == 3
     assert info["context_length"] == CONFIG.max_positions
     assert info["internal_states"][0]["effective_max_running_requests_per_dp"] == 16
@@ -280,6 +281,9 @@ MALFORMED = [
     ("/generate", {"text": "a", "sampling_params": {"temperature": -0.1}}, "temperature must be at least 0"),
     ("/generate", {"text": "a", "sampling_params": {"temperature": "hot"}}, "temperature must be a number"),
     ("/generate", b'{"text": "a", "sampling_params": {"temperature": NaN}}', "not valid JSON"),
+    ("/generate", b'{"text": "a", "sampling_params": {"temperature": 1e400}}', "not valid JSON"),
+    ("/generate", b'{"text": "a", "sampling_params": {"max_new_tokens": 99999999999999999999}}', "max_new_tokens"),
+    ("/generate", b"[" * 5000, "not valid JSON"),
     ("/generate", {"text": "a", "sampling_params": {"top_p": 0}}, "top_p must be above 0"),
     ("/generate", {"text": "a", "sampling_params": {"top_p": 1.1}}, "top_p must be above 0"),
     ("/generate", {"text": "a", "sampling_params": {"top_k": 0}}, "top_k must be at least 1"),

@@ -146,6 +146,25 @@ def test_plain_decoding_reports_no_acceptance(weights: Path, log: Path) -> None:
         assert server.stop() == 0
 
 
+def test_bfloat16_with_a_window_thresholds_and_a_draft_log(weights: Path, log: Path, tmp_path: Path) -> None:
+    drafts = tmp_path / "drafts"
+    flags = ["--speculative-algorithm", "DDTREE", "--speculative-ddtree-budget", "10", "--dtype", "bfloat16"]
+    flags += ["--speculative-draft-window-size", "16", "--speculative-accept-threshold-single", "0.3"]
+    flags += ["--draft-log", str(drafts), "--skip-server-warmup", "--speculative-dflash-block-size", "8"]
+    with running(log, "--model-path", str(weights), *flags) as server, new_client(server.url) as client:
+        body = {"text": "a", "sampling_params": {"max_new_tokens": 40, "ignore_eos": True}}
+        meta = client.post("/generate", json=body).json()["meta_info"]
+        info = client.get("/server_info").json()
+        assert server.stop() == 0
+
+    assert meta["completion_tokens"] == 40
+    assert info["dtype"] == "bfloat16"
+    assert info["speculative_draft_window_size"] == 16
+    assert info["speculative_accept_threshold_single"] == 0.3
+    assert drafts.stat().st_size > 0
+    assert "Traceback" not in server.log
+
+
 def test_signals_to_the_whole_group_drain_too(weights: Path, log: Path) -> None:
     server = launch(log, "--model-path", str(weights))
     try:
