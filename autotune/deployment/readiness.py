@@ -70,7 +70,7 @@ def wait_until_ready(
             )
         on_wait(probe.answer, waited_s)
         pause_s = min(max(_PAUSE_SHARE * waited_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
-        clock.sleep(min(pause_s, ready_timeout_s - waited_s, stall_timeout_s - stalled_s))
+        clock.sleep(max(min(pause_s, ready_timeout_s - waited_s, stall_timeout_s - stalled_s), 0.01))
 
 
 def _check_owner(deployment: Deployment) -> None:

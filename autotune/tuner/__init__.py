@@ -59,8 +59,8 @@ def run(
                 read_log=deployment.read_log,
             )
 
-        def open_evaluation(records: Path) -> Evaluation:
-            return Evaluation(url, settings.evaluation, records)
+        def open_evaluation(configuration: Configuration, records: Path) -> Evaluation:
+            return Evaluation(url, settings.evaluation, records, speculative=dialect.is_speculative(configuration))
 
         night = Night(
             study,

@@ -156,8 +156,7 @@ class Night:
 
     def _run_trials(self) -> str:
         """Run trials until one of the limits; return the reason for the end."""
-        self._time.learn()
-        if self._study.baseline() is None:
+        if self._time.baselines == 0:
             self._run(self._study.suggest_baseline(), may_reuse=True)
         while True:
             self._interruption.check()
@@ -263,7 +262,7 @@ class Night:
             self._emit(FrontChanged(self._time.progress(), now))
 
     def _find_front(self) -> tuple[TrialRecord, ...]:
-        return tuple(trial for point in front(self._study.trials()) for trial in point.trials)
+        return tuple(trial for point in front(self._time.trials) for trial in point.trials)
 
     def _measure_baseline_last(self) -> str:
         """Measure the baseline once more at the end, on the server that serves again if there is one."""
@@ -295,7 +294,7 @@ class Night:
                 self._deployment.url,
                 self._study.space.resolve(settings.baseline),
                 found,
-                len(self._study.trials()),
+                len(self._time.trials),
             )
         )
         return observation
@@ -335,6 +334,7 @@ class Night:
         """Tell what is done next, unless it is time to end."""
         self._interruption.check()
         self._time.check()
+        self._time.is_touched |= activity in (Activity.STOPPING, Activity.STARTING)
         self._emit(PhaseChanged(self._time.progress(), activity, self._trial, stage, cell))
 
     def on_cell(self, stage: str, measurement: CellMeasurement) -> None:

@@ -30,9 +30,11 @@ class Timekeeper:
         clock: where times come from.
 
     Attributes:
+        trials: all trials of the study when it was last looked at.
         counted: trials that used up one of ``--trials``.
         baselines: complete boots of the baseline.
         restores_server: whether a server must run again afterwards, which takes a boot.
+        is_touched: whether a server was stopped or started, so that there is something to restore.
         is_binding: False while the host is restored, which nothing may cut short.
     """
 
@@ -43,16 +45,18 @@ class Timekeeper:
         self._started_s = clock.monotonic()
         self._trial_started_s: float | None = None
         self.restores_server = False
+        self.is_touched = False
         self.is_binding = True
         self.learn()
 
     def learn(self) -> None:
         """Look at the study again."""
-        trials = self._study.trials()
-        self._durations = learn_durations(trials)
-        self.counted = self._study.counted()
+        view = self._study.view()
+        self._durations = learn_durations(view.trials)
+        self.trials = view.trials
+        self.counted = view.counted
         self.baselines = sum(
-            trial.kind is TrialKind.BASELINE and trial.state is TrialState.COMPLETE for trial in trials
+            trial.kind is TrialKind.BASELINE and trial.state is TrialState.COMPLETE for trial in view.trials
         )
 
     def begin_trial(self) -> float | None:
@@ -85,7 +89,7 @@ class Timekeeper:
             return None
         needed_s = self._durations.needed_s(restores_server=self.restores_server)
         if needed_s is None:
-            needed_s = self._restore_s()
+            needed_s = self._restore_s(will_boot=True)
         if left_s > needed_s:
             return None
         return f"another trial and the restore take about {needed_s:.0f} s, too long for {self._limits.explain_time()}"
@@ -97,7 +101,7 @@ class Timekeeper:
             OutOfTime: it has.
         """
         left_s = self._left_s()
-        if self.is_binding and left_s is not None and left_s <= self._restore_s():
+        if self.is_binding and left_s is not None and left_s <= self._restore_s(will_boot=self.is_touched):
             raise OutOfTime
 
     def progress(self) -> Progress:
@@ -134,8 +138,10 @@ class Timekeeper:
     def _left_s(self) -> float | None:
         return self._limits.left_s(self._elapsed_s(), self._clock.now())
 
-    def _restore_s(self) -> float:
-        """Return how long the restore may take; before anything was seen, as long as the settings allow."""
+    def _restore_s(self, *, will_boot: bool) -> float:
+        """Return how long the restore may take; before any boot was seen, as long as the settings allow."""
+        if not will_boot:
+            return 0.0
         known = self._durations.restore_s(restores_server=self.restores_server)
         if known is not None:
             return known

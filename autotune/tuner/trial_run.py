@@ -57,11 +57,11 @@ class Meters:
 
     Attributes:
         open_benchmark: from configuration and record file to a meter of cells.
-        open_evaluation: from record file to a meter of coding answers.
+        open_evaluation: from configuration and record file to a meter of coding answers.
     """
 
     open_benchmark: Callable[[Configuration, Path], CellMeter]
-    open_evaluation: Callable[[Path], CodingMeter]
+    open_evaluation: Callable[[Configuration, Path], CodingMeter]
 
 
 class Watch(Protocol):
@@ -190,12 +190,13 @@ class TrialRun:
                 if cell.cell not in known:
                     self._watch.on_activity(Activity.MEASURING, stage.name, cell.cell)
                     self._measure_cell(benchmark, stage.name, cell)
-            decision = decide(self._study.trial(self._number), self._study.trials(), settings)
+            trials = self._study.trials()
+            decision = decide(next(trial for trial in trials if trial.number == self._number), trials, settings)
             if decision.prune:
                 return self._study.prune(self._number, f"after stage {stage.name}: {decision.reason}")
         if settings.evaluation.enabled:
             self._watch.on_activity(Activity.EVALUATING)
-            evaluator = self._meters.open_evaluation(self._folder / f"answers{suffix}.jsonl")
+            evaluator = self._meters.open_evaluation(configuration, self._folder / f"answers{suffix}.jsonl")
             with self._interruption.interruptible():
                 evaluation = evaluator.run()
             self._study.record_evaluation(self._number, evaluation)

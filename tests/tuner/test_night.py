@@ -1,0 +1,393 @@
+from __future__ import annotations
+
+import os
+import signal
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from autotune.deployment.base import Occupant
+from autotune.errors import (
+    BaselineError,
+    HostError,
+    NothingSucceeded,
+    PortTakenError,
+    ProblemSetChanged,
+    RestoreError,
+)
+from autotune.events import (
+    CellMeasured,
+    Event,
+    FrontChanged,
+    Noted,
+    PhaseChanged,
+    StudyEnded,
+    StudyStarted,
+    TrialEnded,
+    TrialStarted,
+)
+from autotune.settings import CellSettings
+from autotune.trial import Configuration, TrialKind, TrialState
+from autotune.tuner.limits import Limits
+from tests.deployment.fake import Fate
+from tests.tuner.imaginary import Imagined
+
+OOM = {1.0: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."}
+
+
+def test_the_baseline_comes_first_then_the_list_then_the_sampler(tmp_path: Path):
+    night = Imagined(tmp_path)
+    outcome = night(Limits(trials=3))
+
+    assert night.states() == [
+        ("baseline", "complete"),
+        ("listed", "complete"),
+        ("search", "complete"),
+        ("search", "complete"),
+        ("baseline", "complete"),
+    ]
+    assert outcome.exit_code == 0
+    assert outcome.reason == "3 of 3 trials are done"
+    assert night.trials[1].configuration["budget"] == 0
+
+
+def test_zero_trials_boot_the_list_only(tmp_path: Path):
+    night = Imagined(tmp_path)
+    night(Limits(trials=0))
+
+    assert night.states() == [("baseline", "complete"), ("listed", "complete")]
+
+
+def test_the_same_command_again_goes_on_and_counts_all_trials(tmp_path: Path):
+    Imagined(tmp_path)(Limits(trials=2))
+    night = Imagined(tmp_path)
+    night(Limits(trials=4))
+
+    kinds = [kind for kind, _ in night.states()]
+    assert kinds.count("baseline") == 3
+    assert sum(trial.state.counts and trial.kind is not TrialKind.BASELINE for trial in night.trials) == 4
+    assert len({night.space.key(trial.configuration) for trial in night.trials}) == 5
+
+
+def test_a_long_study_boots_the_baseline_three_times(tmp_path: Path):
+    night = Imagined(tmp_path)
+    night(Limits(trials=8))
+
+    kinds = [kind for kind, _ in night.states()]
+    assert kinds.index("baseline", 1) == 5
+    assert [index for index, kind in enumerate(kinds) if kind == "baseline"] == [0, 5, 10]
+
+
+def test_every_boot_is_proved_and_its_flags_are_stored(tmp_path: Path):
+    night = Imagined(tmp_path)
+    night(Limits(trials=1))
+
+    boot = night.trials[1].boot
+    assert boot is not None
+    assert boot.effective_flags["key"] == night.space.key(night.trials[1].configuration)
+    assert boot.ready_after_s == pytest.approx(10, abs=1)
+    assert boot.version == "1.0"
+    assert not boot.reused
+
+
+def test_a_server_that_runs_the_wanted_configuration_is_used_as_it_is(tmp_path: Path):
+    night = Imagined(tmp_path, found=Occupant.BASELINE)
+    night(Limits(trials=0))
+
+    boot = night.trials[0].boot
+    assert boot is not None
+    assert boot.reused
+    assert boot.ready_after_s is None
+    assert len(night.deployment.starts) == 1
+
+
+def test_a_found_baseline_serves_again_and_an_empty_host_is_empty(tmp_path: Path):
+    """Case 70."""
+    for found in (Occupant.BASELINE, Occupant.NOBODY):
+        night = Imagined(tmp_path / found.value, found=found)
+        outcome = night(Limits(trials=2))
+
+        assert night.deployment.occupant is found
+        assert outcome.restored.startswith("the baseline serves again" if found is Occupant.BASELINE else "no server")
+
+
+def test_the_last_boot_of_the_baseline_is_the_restored_server(tmp_path: Path):
+    night = Imagined(tmp_path, found=Occupant.BASELINE)
+    night(Limits(trials=2))
+
+    last = night.trials[-1]
+    assert last.kind is TrialKind.BASELINE
+    assert last.boot is not None
+    assert last.boot.reused
+    assert night.deployment.restores == 1
+
+
+def test_a_foreign_server_ends_the_study_before_it_begins(tmp_path: Path):
+    night = Imagined(tmp_path, found=Occupant.FOREIGN)
+    with pytest.raises(PortTakenError):
+        night(Limits(trials=2))
+
+    assert night.trials == ()
+    assert night.deployment.occupant is Occupant.FOREIGN
+
+
+def test_memory_that_runs_out_makes_one_trial_infeasible_without_a_second_boot(tmp_path: Path):
+    """Case 8."""
+    night = Imagined(tmp_path)
+    night.deployment.fates = [Fate(), Fate(ends_after_s=5, log=OOM)]
+    night(Limits(trials=2))
+
+    trial = night.trials[1]
+    assert trial.state is TrialState.INFEASIBLE
+    assert "out of memory" in (trial.reason or "")
+    assert trial.attributes["log_lines"] == [OOM[1.0]]
+    assert night.trials[2].state is TrialState.COMPLETE
+    assert len(night.deployment.starts) == 4
+    assert len(night.deployment.starts) == len({start.command for start in night.deployment.starts}) + 1
+
+
+def test_a_crash_is_tried_once_more_and_then_forgiven(tmp_path: Path):
+    night = Imagined(tmp_path)
+    night.deployment.fates = [Fate(), Fate(ends_after_s=5)]
+    night(Limits(trials=0))
+
+    assert night.states() == [("baseline", "complete"), ("listed", "complete")]
+    assert len(night.deployment.starts) == 3
+
+
+def test_a_crash_that_repeats_while_the_baseline_works_is_the_configurations_fault(tmp_path: Path):
+    night = Imagined(tmp_path)
+    night.deployment.fates = [Fate(), Fate(ends_after_s=5), Fate(ends_after_s=5)]
+    night(Limits(trials=0))
+
+    assert night.states() == [("baseline", "complete"), ("listed", "infeasible"), ("baseline", "complete")]
+    assert "while the baseline works" in (night.trials[1].reason or "")
+
+
+def test_a_crash_that_the_baseline_shares_stops_the_study_and_blames_no_trial(tmp_path: Path):
+    night = Imagined(tmp_path)
+    night.deployment.fates = [Fate(), *(Fate(ends_after_s=5) for _ in range(4))]
+    with pytest.raises(BaselineError):
+        night(Limits(trials=5))
+
+    assert night.states() == [("baseline", "complete"), ("listed", "failed"), ("baseline", "failed")]
+    assert night.deployment.occupant is Occupant.NOBODY
+
+
+def test_a_baseline_that_does_not_fit_stops_the_study_at_once(tmp_path: Path):
+    night = Imagined(tmp_path)
+    night.deployment.fates = [Fate(ends_after_s=5, log=OOM)]
+    with pytest.raises(BaselineError, match="out of memory"):
+        night(Limits(trials=5))
+
+    assert len(night.deployment.starts) == 1
+
+
+def test_a_crash_while_measuring_is_seen_as_a_crash_of_the_server(tmp_path: Path):
+    """Failing requests are the symptom; the log of the dead server is the cause."""
+    night = Imagined(tmp_path)
+
+    def crash(configuration: Configuration, cell: CellSettings) -> None:
+        if configuration["budget"] == 0 and cell.concurrency == 1:
+            night.deployment._fate = Fate(ends_after_s=0, log=OOM)
+            raise NothingSucceeded("0 of 8")
+
+    night.trouble = crash
+    night(Limits(trials=0))
+
+    trial = night.trials[1]
+    assert trial.state is TrialState.INFEASIBLE
+    assert "out of memory" in (trial.reason or "")
+    assert [cell.cell.concurrency for cell in trial.cells] == [32]
+
+
+def test_a_server_that_died_after_its_last_answer_gives_no_cell(tmp_path: Path):
+    night = Imagined(tmp_path)
+
+    def die(configuration: Configuration, cell: CellSettings) -> None:
+        if configuration["budget"] == 0:
+            night.deployment._fate = Fate(ends_after_s=0)
+
+    night.trouble = die
+    night(Limits(trials=0))
+
+    assert night.trials[1].cells == ()
+    assert night.trials[1].state is TrialState.INFEASIBLE
+
+
+def test_figures_that_cannot_be_trusted_fail_the_trial_and_the_study_goes_on(tmp_path: Path):
+    """Case 22: failed with the count, never a speed of zero."""
+    night = Imagined(tmp_path)
+    night.trouble = night.fail(NothingSucceeded("0 of 20: connection refused"), budget=0)
+    night(Limits(trials=2))
+
+    trial = night.trial_of(budget=0)
+    assert trial.state is TrialState.FAILED
+    assert trial.reason == "NothingSucceeded: 0 of 20: connection refused"
+    assert sum(trial.state is TrialState.COMPLETE for trial in night.trials) >= 3
+
+
+def test_a_study_in_which_nothing_works_any_more_is_stopped(tmp_path: Path):
+    night = Imagined(tmp_path)
+
+    def trouble(configuration: Configuration, _cell: CellSettings) -> None:
+        if configuration["budget"] != 16:
+            raise NothingSucceeded("0 of 20")
+
+    night.trouble = trouble
+    with pytest.raises(HostError, match="3 trials in a row"):
+        night(Limits(trials=10))
+
+
+def test_flags_that_are_not_those_asked_for_are_never_measured(tmp_path: Path):
+    """Case 34."""
+    night = Imagined(tmp_path)
+    night.dialect.reports = {"key": night.space.key(night.space.resolve(night.settings.baseline))}
+    night(Limits(trials=0))
+
+    assert night.states() == [("baseline", "complete"), ("listed", "infeasible")]
+    assert "asked for" in (night.trials[1].reason or "")
+    assert night.trials[1].cells == ()
+
+
+def test_an_evaluation_that_cannot_be_trusted_stops_the_study(tmp_path: Path):
+    night = Imagined(tmp_path, found=Occupant.BASELINE)
+    night.trouble = night.fail(ProblemSetChanged("other problems"), budget=0)
+    with pytest.raises(ProblemSetChanged):
+        night(Limits(trials=3))
+
+    assert night.states() == [("baseline", "complete"), ("listed", "failed")]
+    assert night.deployment.occupant is Occupant.BASELINE
+
+
+def test_no_boot_starts_that_cannot_end_before_the_moment(tmp_path: Path):
+    night = Imagined(tmp_path, found=Occupant.BASELINE)
+    until = night.clock.now() + timedelta(seconds=150)
+    outcome = night(Limits(until=until))
+
+    assert "too long for" in outcome.reason
+    assert night.clock.now() <= until
+    assert night.deployment.occupant is Occupant.BASELINE
+    assert sum(trial.state is TrialState.COMPLETE for trial in night.trials) >= 3
+    assert all(trial.state is not TrialState.INTERRUPTED for trial in night.trials)
+
+
+def test_a_slow_trial_is_interrupted_for_the_moment_and_taken_up_next_time(tmp_path: Path):
+    night = Imagined(tmp_path)
+
+    def slow(configuration: Configuration, cell: CellSettings) -> None:
+        if configuration["budget"] == 0 and cell.concurrency == 32:
+            night.clock.sleep(500)
+
+    night.trouble = slow
+    outcome = night(Limits(trials=2, duration_s=300))
+
+    assert outcome.exit_code == 0
+    assert night.states()[1] == ("listed", "interrupted")
+    assert len(night.trials[1].cells) == 1
+    again = Imagined(tmp_path)
+    again(Limits(trials=1))
+    assert again.states()[2] == ("listed", "complete")
+    assert (again.space.key(again.trials[2].configuration), "ctx128-c32") not in again.measured
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_restores_the_host_and_says_so_by_its_exit_code(tmp_path: Path, number: int, exit_code: int):
+    """Case 70 (a), (c): a second signal changes nothing."""
+    night = Imagined(tmp_path, found=Occupant.BASELINE)
+
+    def interrupt(configuration: Configuration, _cell: CellSettings) -> None:
+        if configuration["budget"] == 0:
+            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), number)
+
+    night.trouble = interrupt
+    with night.interruption:
+        outcome = night(Limits(trials=5))
+
+    assert outcome.exit_code == exit_code
+    assert night.states() == [("baseline", "complete"), ("listed", "interrupted")]
+    assert night.deployment.occupant is Occupant.BASELINE
+
+
+def test_a_signal_during_the_restore_lets_it_finish(tmp_path: Path):
+    night = Imagined(tmp_path, found=Occupant.BASELINE)
+
+    def interrupt(event: Event) -> None:
+        night.events.append(event)
+        if isinstance(event, PhaseChanged) and event.activity.name == "RESTORING":
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    night.observer = interrupt
+    with night.interruption:
+        outcome = night(Limits(trials=2))
+
+    assert outcome.exit_code == 143
+    assert night.deployment.occupant is Occupant.BASELINE
+    assert [kind for kind, _ in night.states()].count("baseline") == 1
+
+
+def test_a_restored_server_that_does_not_serve_is_an_error_that_says_so(tmp_path: Path):
+    night = Imagined(tmp_path, found=Occupant.BASELINE)
+
+    def break_host(event: Event) -> None:
+        night.events.append(event)
+        if isinstance(event, PhaseChanged) and event.activity.name == "RESTORING":
+            night.dialect.ready_after_s = 1e9
+
+    night.observer = break_host
+    with pytest.raises(RestoreError, match="not ready"):
+        night(Limits(trials=1))
+
+    assert isinstance(night.events[-1], StudyEnded)
+
+
+def test_each_trial_begins_and_ends_once_and_the_front_is_told_when_it_moves(tmp_path: Path):
+    night = Imagined(tmp_path)
+    night.deployment.fates = [Fate(), Fate(ends_after_s=5)]
+    night(Limits(trials=3))
+
+    begun = [event.number for event in night.events if isinstance(event, TrialStarted)]
+    ended = [event.trial.number for event in night.events if isinstance(event, TrialEnded)]
+    fronts = [event.front for event in night.events if isinstance(event, FrontChanged)]
+    cells = [event for event in night.events if isinstance(event, CellMeasured)]
+    assert begun == ended == [trial.number for trial in night.trials]
+    assert isinstance(night.events[0], StudyStarted)
+    assert isinstance(night.events[-1], StudyEnded)
+    assert fronts[-1] == night.events[-1].front
+    assert len(cells) == 2 * len(night.trials)
+    assert any(isinstance(event, Noted) and "once more" in event.sentence for event in night.events)
+
+
+def test_the_time_that_is_left_is_learned_from_earlier_trials(tmp_path: Path):
+    night = Imagined(tmp_path)
+    night(Limits(trials=4))
+
+    starts = [event.progress for event in night.events if isinstance(event, TrialStarted)]
+    trial_s = 24.0
+    assert starts[0].study_left_s is None
+    assert starts[2].trial_left_s == pytest.approx(trial_s, rel=0.1)
+    assert starts[2].study_left_s == pytest.approx(3 * trial_s + 2 * trial_s, rel=0.15)
+
+
+def test_a_hopeless_trial_is_pruned_after_its_first_stage(tmp_path: Path):
+    night = Imagined(tmp_path)
+    night.speed = lambda configuration, c: 100.0 * c if configuration["budget"] in (0, 16) else 95.0 * c
+    night(Limits(trials=4))
+    hopeless = Imagined(tmp_path)
+    hopeless.speed = lambda _configuration, c: 20.0 * c
+    hopeless(Limits(trials=5))
+
+    trial = hopeless.trials[-2] if hopeless.trials[-1].kind is TrialKind.BASELINE else hopeless.trials[-1]
+    assert trial.state is TrialState.PRUNED
+    assert [cell.cell.concurrency for cell in trial.cells] == [32]
+    assert (trial.reason or "").startswith("after stage busy: ")
+
+
+def test_a_broken_drafter_is_noted_with_the_cell(tmp_path: Path):
+    night = Imagined(tmp_path)
+    night.accept_length = 1.05
+    night(Limits(trials=0))
+
+    assert "broken drafter" in night.trials[0].cells[0].notes
