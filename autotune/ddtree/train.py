@@ -24,6 +24,7 @@ from autotune.ddtree.training.quality import measure_pass_rates
 from autotune.ddtree.training.recipe import Recipe, smoke_recipe
 from autotune.ddtree.training.target import train_target
 from autotune.ddtree.weights import (
+    RECORD_FILE,
     TOKENIZER_FILE,
     default_weights_directory,
     load_drafter,
@@ -33,7 +34,6 @@ from autotune.ddtree.weights import (
     save_target,
 )
 
-RECORD_FILE = "training.json"
 SETTINGS = tuple(Setting(budget, 4, block) for block in (8, 16) for budget in (4, 8, 16, 32))
 WINDOWED = tuple(Setting(16, 4, 16, window) for window in (32, 128))
 

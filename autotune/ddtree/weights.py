@@ -21,6 +21,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 TARGET_FILE = "target.safetensors"
 DRAFTER_FILE = "drafter.safetensors"
 TOKENIZER_FILE = "tokenizer.json"
+RECORD_FILE = "training.json"
 
 
 def default_weights_directory() -> Path:
