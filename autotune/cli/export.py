@@ -5,16 +5,19 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
+from typing import TextIO
 
 import click
 
 from autotune import __version__
 from autotune.cli import render, study_argument
 from autotune.errors import UserError
-from autotune.export.drop_in import render_drop_in
+from autotune.export.drop_in import render_drop_in, render_drop_in_as_written
 from autotune.export.findings import Findings, find
 from autotune.export.provenance import Provenance, render_header
+from autotune.export.unit_file import Word, parse_service, replace_flags
 from autotune.pareto import Choice
 from autotune.study_view import StudyView
 from autotune.trial import TrialRecord, TrialState
@@ -43,11 +46,25 @@ from autotune.trial import TrialRecord, TrialState
     show_default=True,
     help="A systemd drop-in, or variables and flags for a shell.",
 )
-def command(study: str | None, study_directory: Path | None, number: int | None, rule: str | None, form: str) -> None:
+@click.option(
+    "--unit",
+    type=click.File(encoding="utf-8"),
+    metavar="FILE",
+    help="Keep the command of this unit and change only the tuned flags; - reads `systemctl cat UNIT` from a pipe.",
+)
+def command(
+    study: str | None,
+    study_directory: Path | None,
+    number: int | None,
+    rule: str | None,
+    form: str,
+    unit: TextIO | None,
+) -> None:
     """Print the best configuration as a systemd drop-in or as plain flags.
 
     The drop-in goes to stdout, what it holds and why to stderr. Put it into /etc/systemd/system/UNIT.d/, then run
-    `systemctl daemon-reload` and restart the unit. STUDY as in `autotune status`.
+    `systemctl daemon-reload` and restart the unit. Without --unit its command is the one that the trial ran with. STUDY
+    as in `autotune status`.
     """
     if number is not None and rule is not None:
         raise click.UsageError("--trial names a trial and --rule chooses one: give only one of them")
@@ -60,7 +77,7 @@ def command(study: str | None, study_directory: Path | None, number: int | None,
     if form == "flags":
         render.show(render_flags(view, choice.trial))
     else:
-        render.show(_render_drop_in(view, findings, choice))
+        render.show(_render_drop_in(view, findings, choice, None if unit is None else unit.read()))
     render.say(f"{view.space.describe(choice.trial.configuration)}: {choice.reason}")
 
 
@@ -103,14 +120,9 @@ def _choose(view: StudyView, findings: Findings, number: int | None) -> Choice:
     return Choice(trial, "named by hand with --trial")
 
 
-def _render_drop_in(view: StudyView, findings: Findings, choice: Choice) -> str:
+def _render_drop_in(view: StudyView, findings: Findings, choice: Choice, unit: str | None) -> str:
+    """Render the drop-in around the command that the trial ran with, or around that of a unit."""
     trial = choice.trial
-    if trial.boot is None:
-        raise UserError(
-            f"trial {trial.number} has no record of the command it ran",
-            where=f"study {view.settings.name}",
-            hint="export another trial, or use --format flags",
-        )
     provenance = Provenance(
         study=view.settings.name,
         trial=trial,
@@ -119,5 +131,41 @@ def _render_drop_in(view: StudyView, findings: Findings, choice: Choice) -> str:
         autotune_version=__version__,
         written_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    environment = {**view.settings.server.environment, **view.space.render_flags(trial.configuration).environment}
-    return render_drop_in(trial.boot.command, environment, render_header(provenance, findings))
+    header = render_header(provenance, findings)
+    rendering = view.space.render_flags(trial.configuration)
+    if unit is not None:
+        line = replace_flags(_only_command(unit), _tuned_flags(view), rendering.arguments)
+        return render_drop_in_as_written(line, rendering.environment, header)
+    if trial.boot is None:
+        raise UserError(
+            f"trial {trial.number} has no record of the command it ran",
+            where=f"study {view.settings.name}",
+            hint="export another trial, or use --unit or --format flags",
+        )
+    return render_drop_in(trial.boot.command, {**view.settings.server.environment, **rendering.environment}, header)
+
+
+def _only_command(unit: str) -> tuple[Word, ...]:
+    """Return the command of a unit.
+
+    Raises:
+        UserError: it has none, or several.
+    """
+    commands = parse_service(unit).commands
+    if len(commands) != 1:
+        raise UserError(
+            f"the unit has {len(commands)} ExecStart= commands, one is needed",
+            where="--unit",
+            hint="pass the text that `systemctl cat UNIT` prints",
+        )
+    return commands[0]
+
+
+def _tuned_flags(view: StudyView) -> dict[str, bool]:
+    """Return every flag that some configuration of the space sets, and whether it has a value of its own word."""
+    flags: dict[str, bool] = {}
+    for configuration in view.space.configurations:
+        for word, following in pairwise([*view.space.render_flags(configuration).arguments, "--"]):
+            if word.startswith("--"):
+                flags[word] = flags.get(word, False) or not following.startswith("--")
+    return flags

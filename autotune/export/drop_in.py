@@ -28,9 +28,16 @@ def render_drop_in(command: Sequence[str], environment: Mapping[str, str | None]
     Raises:
         UserError: something cannot be written so that systemd would read it back.
     """
+    return render_drop_in_as_written(render_command(command), environment, header)
+
+
+def render_drop_in_as_written(
+    exec_start: str, environment: Mapping[str, str | None], header: Sequence[str] = ()
+) -> str:
+    """Render a drop-in whose ``ExecStart=`` is already written in systemd's way; else as :func:`render_drop_in`."""
     lines = [f"# {_flatten(line)}".rstrip() for line in header]
     lines += ["[Service]", *(_render_variable(name, value) for name, value in environment.items())]
-    lines += ["ExecStart=", f"ExecStart={render_command(command)}"]
+    lines += ["ExecStart=", f"ExecStart={exec_start}"]
     return "\n".join(lines) + "\n"
 
 

@@ -81,6 +81,8 @@ def find(view: StudyView) -> Findings:
     if baseline is not None:
         for concurrency, found in gains.items():
             for trial in view.trials:
+                if trial == baseline:
+                    continue  # its only boot: a gain over itself says nothing
                 gain = measure_gain(trial, baseline, concurrency, view.settings)
                 if gain is not None:
                     found[trial.number] = gain

@@ -47,26 +47,24 @@ class Provenance:
 def render_header(provenance: Provenance, findings: Findings) -> list[str]:
     """Return the comment lines at the top of a drop-in."""
     trial = provenance.trial
-    number = trial.number
+    is_baseline = provenance.baseline is not None and provenance.baseline.number == trial.number
+    gains = [
+        "" if is_baseline else f", {render_gain_with_interval(found.get(trial.number))} against the baseline"
+        for found in (findings.gains_c1, findings.gains_c32)
+    ]
     lines = [
         f"Written by autotune {provenance.autotune_version} on {provenance.written_at}",
-        f'from trial {number} of study "{provenance.study}", measured {trial.started_at or "at an unknown time"}.',
-        f"Configuration: {render_configuration(trial.configuration)}",
+        f'from trial {trial.number} of study "{provenance.study}", measured {trial.started_at or "at an unknown time"}.',
+        f"Configuration: {render_configuration(trial.configuration)}{' (the baseline)' if is_baseline else ''}",
         f"Why this one:  {provenance.reason}",
-        (
-            f"C=1:    {render_figure(trial.objectives.tokens_per_s_c1)} tokens/s,"
-            f" {render_gain_with_interval(findings.gains_c1.get(number))} against the baseline"
-        ),
-        (
-            f"C=32:   {render_figure(trial.objectives.tokens_per_s_c32)} tokens/s,"
-            f" {render_gain_with_interval(findings.gains_c32.get(number))} against the baseline"
-        ),
+        f"C=1:    {render_figure(trial.objectives.tokens_per_s_c1)} tokens/s{gains[0]}",
+        f"C=32:   {render_figure(trial.objectives.tokens_per_s_c32)} tokens/s{gains[1]}",
         f"pass@1: {render_share(trial.objectives.pass_at_1)}",
         "Intervals are 95% within one boot.",
     ]
     if findings.noise is not None:
         lines[-1] += f" The smallest gain beyond the noise between boots is {100 * findings.noise.smallest_gain:.1f}%."
-    if provenance.baseline is not None:
+    if provenance.baseline is not None and not is_baseline:
         lines.append(f"Baseline: {render_configuration(provenance.baseline.configuration)}")
     if trial.boot is not None and trial.boot.version is not None:
         lines.append(f"Server version: {trial.boot.version}")

@@ -98,3 +98,35 @@ def test_a_trial_that_does_not_exist_is_refused(run):
 
     assert result.exit_code == 2
     assert "there is no trial 99" in result.stderr
+
+
+def test_the_command_of_a_unit_is_kept_but_for_the_tuned_flags(run, tmp_path):
+    """Case 63: unchanged flags of the base command are kept in order."""
+    unit = tmp_path / "sglang.service"
+    unit.write_text(
+        "[Service]\nEnvironment=SGLANG_DDTREE_MAX_TOPK=2\nExecStart=/usr/bin/python3 -m sglang.launch_server \\\n"
+        "  --port 30000 --speculative-ddtree-budget 32 --tp-size=8 --speculative-draft-window-size=512 \\\n"
+        "  --log-level '%i info'\n"
+    )
+
+    lines = run("export", "--unit", unit).stdout.splitlines()
+
+    assert [line for line in lines if not line.startswith("#")] == [
+        "[Service]",
+        'Environment="SGLANG_DDTREE_MAX_TOPK=4"',
+        "ExecStart=",
+        (
+            "ExecStart=/usr/bin/python3 -m sglang.launch_server --port 30000 --tp-size=8 --log-level '%i info' "
+            "--speculative-algorithm DDTREE --speculative-ddtree-budget 8 --speculative-num-draft-tokens 8"
+        ),
+    ]
+
+
+def test_a_unit_without_a_command_is_refused(run, tmp_path):
+    unit = tmp_path / "empty.service"
+    unit.write_text("[Service]\nType=simple\n")
+
+    result = run("export", "--unit", unit)
+
+    assert result.exit_code == 2
+    assert "the unit has 0 ExecStart= commands" in result.stderr
