@@ -1,7 +1,7 @@
 """What a family of small functions is: names, parameters, wordings, bodies and example arguments of one task.
 
 Placeholders in descriptions and bodies: ``$a`` to ``$d`` are the parameters, ``$f`` the function, and the names of
-:data:`LOCALS` local variables; :func:`instantiate` fills all of them with names drawn at random.
+:data:`~autotune.ddtree.corpus.names.LOCALS` local variables; :func:`instantiate` fills all of them with names drawn at random.
 """
 
 from __future__ import annotations
@@ -15,65 +15,16 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-SLOTS = ("$a", "$b", "$c", "$d")
-
-PARAMETER_NAMES: dict[str, tuple[str, ...]] = {
-    "L": tuple(
-        "items values nums data arr numbers seq xs elements lst entries array things series samples scores prices list1 "
-        "input_list ages readings points tokens words_list ys".split()
-    ),
-    "S": tuple(
-        "text s word string line sentence phrase content message txt st title raw name source input_str str1 letters body "
-        "label first second left_text".split()
-    ),
-    "N": tuple("n num number k m x limit size count i_value start length index steps y amount integer z pos".split()),
-    "F": tuple("x value amount v a t p q y z price height width level u w number r1 base top".split()),
-    "D": tuple("mapping d table counts info record dct data lookup scores stock graph entries ages pairs obj".split()),
-    "M": tuple("matrix grid rows mat m table board cells data values mx array lines".split()),
-}
-"""Names a parameter may take, by its kind: list, string, integer, number, dictionary, matrix."""
-
-LOCALS: dict[str, tuple[str, ...]] = {
-    "$r": ("result", "res", "out", "acc", "answer"),
-    "$i": ("i", "j", "idx"),
-    "$v": ("item", "val", "e", "cur"),
-    "$c": ("ch", "c", "char", "letter"),
-    "$t": ("total", "sum_", "tally", "agg"),
-}
-
-NAME_PREFIXES = ("my_", "calc_", "do_", "get_", "util_", "helper_", "compute_", "find_", "make_", "new_")
-NAME_SUFFIXES = ("_v2", "_fn", "_py", "_simple", "_impl", "_fast", "_of", "_value", "_task", "_2")
-PARAMETER_PREFIXES = ("input_", "raw_", "my_", "given_", "all_", "old_", "the_", "base_")
-GENERIC_NAMES = tuple(
-    "solve solution process compute run_task func transform calculate handle task f answer evaluate work do_it "
-    "check apply convert build make".split()
-)
-
-
-NOUNS = tuple(
-    (
-        "apple author average bag balance bars basket batch bits block book bottle box branch bridge brush bucket cards "
-        "cart cells chain chapter cities city coins colors column cost country crew cups cycle day deck degree delta "
-        "depth digits dish distance dogs door edge email ends entry error event events factor field file files first "
-        "fish flag flags floor flowers foods frame friends fruits games gap goal grades group guests hand head heights "
-        "house ids image initial inner inventory island items_in jobs key kind lamp last layer left length_a letter "
-        "level likes limits links load log lower lyrics mail marks mask members menu message_a minutes money month "
-        "name_a names nodes note notes number_a old one order orders other outer owner pages parts password path "
-        "people phone pieces pixels place plan players pool position price probe products quantity query question rain "
-        "range_a rate ratio record_a report right river road room root round_a rows_a sales sample scale school seats "
-        "second_a seed sentence_a shape shift_a shop shown side signal size_a song songs speed staff stars start_a "
-        "step stock_a stop street students sugar tags target task_a tasks temperature temps term tests ticket times "
-        "title_a tools top towns tracks trees trips turn two unit upper user users value_a visits votes water weeks "
-        "weights width_a window wins words_a work years zone"
-    ).split()
-)
-"""Names that say nothing about the kind of a parameter: the model must copy whatever name it is given."""
-
-FILLER_WORDS = frozenset(
-    (
-        "the and that this with from for its are has have one into without returns return gives computes finds "
-        "when than each every all them they"
-    ).split()
+from autotune.ddtree.corpus.names import (
+    FILLER_WORDS,
+    GENERIC_NAMES,
+    LOCALS,
+    NAME_PREFIXES,
+    NAME_SUFFIXES,
+    NOUNS,
+    PARAMETER_NAMES,
+    PARAMETER_PREFIXES,
+    SLOTS,
 )
 
 
@@ -84,7 +35,7 @@ class Family:
     Attributes:
         names: function names; the first one identifies the family.
         topic: the group of tasks it belongs to.
-        parameters: one letter a parameter, a key of :data:`PARAMETER_NAMES` each.
+        parameters: one letter a parameter, a key of :data:`~autotune.ddtree.corpus.names.PARAMETER_NAMES` each.
         descriptions: what the function does, starting with a verb in the third person.
         bodies: implementations that agree on every example.
         examples: argument tuples on which every body runs.
@@ -167,9 +118,8 @@ def draw_function_name(rng: random.Random, family: Family, wording: str) -> str:
         if telling:
             count = min(len(telling), rng.choice((2, 2, 2, 3)))
             chosen = sorted(rng.sample(range(len(telling)), count))
-            return "_".join(["the" if count == 1 else "", *dict.fromkeys(telling[i] for i in chosen)]).strip("_") + (
-                "_of" if count == 1 else ""
-            )
+            joined = "_".join(dict.fromkeys(telling[index] for index in chosen))
+            return f"the_{joined}_of" if count == 1 else joined
     name = rng.choice(family.names)
     if kind < 0.24:
         return rng.choice(NAME_PREFIXES) + name

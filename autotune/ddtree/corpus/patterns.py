@@ -1,6 +1,7 @@
 """Families made from a condition, an expression or a unit times what is done with it.
 
 Combinations teach the model to compose; some combinations are held out although both of their parts are trained.
+The module is long because it is data.
 """
 
 from __future__ import annotations
@@ -469,8 +470,10 @@ def _selections() -> Iterator[Family]:
                 f"locates the {noun} element of $a and gives its index",
             ],
             [
-                f"best = 0\nfor $i in range(1, len($a)):\n"
-                f"    if $a[$i] {operator} $a[best]:\n        best = $i\nreturn best"
+                (
+                    f"best = 0\nfor $i in range(1, len($a)):\n"
+                    f"    if $a[$i] {operator} $a[best]:\n        best = $i\nreturn best"
+                )
             ],
             [([3, 1, 2],)],
         )
@@ -521,7 +524,7 @@ def _selections() -> Iterator[Family]:
         [
             "returns the words in $a that are longer than $b characters",
             "keeps the strings of $a with more than $b characters",
-            f"selects words from $a whose length is above $b",
+            "selects words from $a whose length is above $b",
         ],
         ["return [w for w in $a if len(w) > $b]"],
         [(["ab", "abc"], 2)],
@@ -532,7 +535,7 @@ def _selections() -> Iterator[Family]:
         [
             "returns the $b largest elements of $a in descending order",
             "finds the $b largest values of $a, largest first",
-            f"gives the top $b numbers of $a, biggest first",
+            "gives the top $b numbers of $a, biggest first",
         ],
         ["return sorted($a, reverse=True)[:$b]"],
         [([1, 5, 3], 2)],

@@ -114,8 +114,10 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "produces the binary form of $a, e.g. 5 gives '101'",
     ),
     "fizzbuzz": (
-        "plays FizzBuzz up to $a: 'Fizz' for multiples of 3, 'Buzz' for multiples of 5, 'FizzBuzz' "
-        "for both, else the number as text",
+        (
+            "plays FizzBuzz up to $a: 'Fizz' for multiples of 3, 'Buzz' for multiples of 5, 'FizzBuzz' "
+            "for both, else the number as text"
+        ),
         "gives a list of strings for 1..$a with Fizz, Buzz and FizzBuzz in the usual places",
         "makes the well-known list for 1 to $a where threes are Fizz and fives are Buzz",
     ),
@@ -435,8 +437,10 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "turns 'hello world' like texts $a into 'Hello World'",
     ),
     "caesar": (
-        "moves each letter of $a $b positions further in the alphabet, wrapping at z, and leaves "
-        "other characters alone",
+        (
+            "moves each letter of $a $b positions further in the alphabet, wrapping at z, and leaves "
+            "other characters alone"
+        ),
         "encodes $a with the Caesar cipher and the key $b",
         "replaces every letter of $a by the one $b places later, keeping upper and lower case",
     ),

@@ -48,7 +48,7 @@ def is_right(answer: str, turn: Turn) -> bool:
     family = task.family
     check = (
         f"{found.group(1)}\n\n"
-        f"if repr(tuple({task.name}(*arguments) for arguments in {family.examples!r})) != {results(family)!r}.__repr__():\n"
+        f"if repr(tuple({task.name}(*arguments) for arguments in {family.examples!r})) != repr({results(family)!r}):\n"
         "    raise SystemExit(1)\n"
     )
     try:

@@ -41,7 +41,7 @@ def test_chats_are_turns_of_user_and_bot_that_end():
 
 def test_no_held_out_family_is_trained_on():
     held_out = {family.name for family in held_out_families()}
-    rng = random.Random(0)
+    rng = random.Random(0)  # noqa: S311 - reproducible text, no secret
 
     for _ in range(300):
         for turn in draw_chat(rng, trained_families()):
@@ -54,7 +54,7 @@ def test_no_request_wording_is_both_trained_and_unseen():
 
 @pytest.mark.parametrize("requests", [REQUESTS, UNSEEN_REQUESTS])
 def test_a_request_has_no_placeholder_left_and_names_the_function(requests):
-    rng = random.Random(1)
+    rng = random.Random(1)  # noqa: S311 - reproducible text, no secret
 
     for family in families():
         turn = function_turn(rng, family, requests)
@@ -64,7 +64,7 @@ def test_a_request_has_no_placeholder_left_and_names_the_function(requests):
 
 
 def test_a_docstring_repeats_what_was_asked():
-    rng = random.Random(2)
+    rng = random.Random(2)  # noqa: S311 - reproducible text, no secret
     asked = [function_turn(rng, family) for family in families() for _ in range(3)]
     documented = [turn for turn in asked if '    """' in turn.answer]
 
@@ -76,14 +76,14 @@ def test_a_docstring_repeats_what_was_asked():
 
 
 def test_a_module_has_the_functions_asked_for_in_order():
-    turn = module_turn(random.Random(4), trained_families(), 6)
+    turn = module_turn(random.Random(4), trained_families(), 6)  # noqa: S311 - reproducible text, no secret
 
     assert [task.name for task in turn.tasks] == re.findall(r"^def (\w+)\(", turn.answer, re.MULTILINE)
 
 
 @pytest.mark.parametrize("longest", [600, 2500, 5200])
 def test_a_conversation_has_several_turns_and_stays_within_its_length(longest):
-    chats = [conversation(random.Random(seed), trained_families(), longest) for seed in range(40)]
+    chats = [conversation(random.Random(seed), trained_families(), longest) for seed in range(40)]  # noqa: S311 - reproducible text, no secret
 
     assert all(len(turns) == 1 or len(render_chat(turns)) <= longest for turns in chats)
     assert max(len(turns) for turns in chats) > 1

@@ -9,7 +9,7 @@ from autotune.ddtree.corpus.chats import function_turn
 from autotune.ddtree.training.quality import draw_turns, is_right
 
 GCD = next(family for family in families() if family.name == "gcd")
-TURN = function_turn(random.Random(0), GCD)
+TURN = function_turn(random.Random(0), GCD)  # noqa: S311 - reproducible text, no secret
 
 
 def test_the_corpus_own_answer_is_right():
@@ -31,7 +31,7 @@ def test_a_wrong_answer_is_not_right(answer):
 
 
 def test_every_family_is_asked_about_as_often_as_needed():
-    turns = draw_turns(random.Random(0), families()[:3], ("Write `$s` that $D.",), 7)
+    turns = draw_turns(random.Random(0), families()[:3], ("Write `$s` that $D.",), 7)  # noqa: S311 - reproducible text, no secret
 
     assert len(turns) == 7
     assert {turn.tasks[0].family.name for turn in turns} == {family.name for family in families()[:3]}
