@@ -48,7 +48,7 @@ CASES = {
     62: "a main block that reads input",
     63: "two ExecStart lines",
     65: "environment with spaces",
-    67: "open",  # reading a real unit: systemd deployment
+    67: "reading a real unit",
     70: "open",  # leaving a remote host as it was: systemd deployment
 }
 
