@@ -199,25 +199,6 @@ def ratio_figure(pairs: Sequence[tuple[float, float]], scale: float = 1.0) -> Fi
     return Figure(ratio * scale, len(pairs), (ratio - half) * scale, (ratio + half) * scale)
 
 
-def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share.
-
-    >>> [round(bound, 3) for bound in wilson_interval(4, 5)]
-    [0.376, 0.964]
-
-    Raises:
-        ValueError: nothing was tried.
-    """
-    if trials <= 0 or not 0 <= successes <= trials:
-        msg = f"{successes} of {trials} is no share"
-        raise ValueError(msg)
-    z = 1.959963984540054
-    share = successes / trials
-    middle = (share + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials)) / (1 + z * z / trials)
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
 def _count_tokens(whole: Sequence[RequestRecord], where: str) -> int:
     counts = [record.output_tokens for record in whole]
     missing = counts.count(None)

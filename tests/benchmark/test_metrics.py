@@ -16,7 +16,6 @@ from autotune.benchmark.metrics import (
     measure_repeats,
     paired_log_ratio,
     ratio_figure,
-    wilson_interval,
 )
 from autotune.benchmark.request_record import Outcome, RequestRecord
 from autotune.errors import ImpossibleMetric, NothingSucceeded, TooManyFailures, UsageMissing
@@ -223,17 +222,3 @@ def test_a_ratio_lies_inside_its_interval(pairs: list[tuple[float, float]]):
     assert figure.high is not None
     assert figure.low <= figure.value <= figure.high
     assert min(a / b for a, b in pairs) * 0.999 <= figure.value <= max(a / b for a, b in pairs) * 1.001
-
-
-@pytest.mark.parametrize(
-    ("successes", "trials", "low", "high"),
-    [(4, 5, 0.3755, 0.9638), (0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (20, 40, 0.3520, 0.6480)],
-)
-def test_wilson_intervals_by_value(successes: int, trials: int, low: float, high: float):
-    assert wilson_interval(successes, trials) == pytest.approx((low, high), abs=1e-4)
-
-
-@pytest.mark.parametrize(("successes", "trials"), [(0, 0), (-1, 4), (5, 4)])
-def test_no_share_has_no_interval(successes: int, trials: int):
-    with pytest.raises(ValueError, match="is no share"):
-        wilson_interval(successes, trials)
