@@ -141,7 +141,13 @@ class _Server:
             created=int(time.time()),
         )
         config = uvicorn.Config(
-            app.build(), http="httptools", ws="none", lifespan="off", log_level="info", timeout_keep_alive=75
+            app.build(),
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_level="info",
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=15,
         )
         server = _Uvicorn(config)
         serving = asyncio.create_task(server.serve(sockets=[self._sock]))
