@@ -36,6 +36,9 @@ TOLD: Final[Mapping[TrialState, OptunaState]] = {
 }
 """Our state -> Optuna's."""
 
+Distributions = Mapping[str, BaseDistribution]
+"""Optuna's distribution of every parameter, by name."""
+
 SQLITE_TIMEOUT_S: Final = 60.0
 """How long a writer waits for a reader, and the other way round."""
 
@@ -51,6 +54,7 @@ class TrialStore:
     def __init__(self, storage: RDBStorage, study_id: int) -> None:
         self._storage = storage
         self._study_id = study_id
+        self._ids: dict[int, int] = {}
 
     @classmethod
     def open(cls, url: str, name: str | None, *, objectives: Sequence[str] | None) -> Self | None:
@@ -124,7 +128,7 @@ class TrialStore:
     def add(
         self,
         configuration: Configuration,
-        distributions: Mapping[str, BaseDistribution],
+        distributions: Distributions,
         attributes: Mapping[str, Any],
     ) -> int:
         """Store an open trial with all its attributes in one transaction and return its number."""
@@ -135,7 +139,9 @@ class TrialStore:
             user_attrs=dict(attributes),
         )
         trial_id = self._storage.create_new_trial(self._study_id, template)
-        return self._storage.get_trial_number_from_id(trial_id)
+        number = self._storage.get_trial_number_from_id(trial_id)
+        self._ids[number] = trial_id
+        return number
 
     def write_trial(self, number: int, key: str, value: Any) -> None:
         """Write an attribute of an open trial, at once."""
@@ -165,7 +171,9 @@ class TrialStore:
         self._storage.set_trial_state_values(trial_id, told, values if told is OptunaState.COMPLETE else None)
 
     def _id(self, number: int) -> int:
-        return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
+        if number not in self._ids:
+            self._ids[number] = self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
+        return self._ids[number]
 
 
 def sqlite_url(path: Path) -> str:

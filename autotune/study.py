@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from autotune import __version__
+from autotune.baseline import pool_baseline
 from autotune.clock import Clock, SystemClock
 from autotune.errors import ImpossibleMetric, ProblemSetChanged, StudyMismatchError
 from autotune.objectives import (
@@ -31,7 +32,7 @@ from autotune.settings import StudySettings
 from autotune.settings_difference import dump_settings, find_differences, load_settings_dump
 from autotune.storage import TrialStore, sqlite_url
 from autotune.study_lock import StudyLock
-from autotune.study_view import DATABASE_NAME, StudyView, load_study, missing_study, read_view, study_reference
+from autotune.study_view import DATABASE_NAME, StudyView, load_study, missing_study, study_reference
 from autotune.suggestion import Suggestion, find_next
 from autotune.trial import (
     BootRecord,
@@ -41,7 +42,8 @@ from autotune.trial import (
     TrialRecord,
     TrialState,
 )
-from autotune.trial_attributes import CELL_PREFIX, EXTRA_PREFIX, cell_key, dump_record, load_trial
+from autotune.trial_attributes import EXTRA_PREFIX, cell_key, dump_record
+from autotune.trial_ledger import TrialLedger
 
 __all__ = ["Study", "StudyView", "Suggestion", "load_study"]
 
@@ -64,6 +66,7 @@ class Study:
         self.space: Final = space
         self.directory: Final = directory
         self._store = store
+        self._ledger = TrialLedger(store)
         self._lock = lock
         self._clock: Clock = SystemClock()
         self._sampler: Sampler = StockSampler(settings.sampler)
@@ -150,30 +153,30 @@ class Study:
 
     def _close_open_trials(self) -> None:
         """End what a killed run left open: as it had decided, where it had, else as INTERRUPTED."""
-        for number, is_open, attributes in self._store.trials():
-            if not is_open:
-                continue
-            trial = load_trial(number, attributes)
+        for trial in self._ledger.untold():
             if trial.state.is_final:
                 self._tell(trial)
             else:
-                self._end(number, TrialState.INTERRUPTED, _ENDED_EARLIER)
+                self._end(trial.number, TrialState.INTERRUPTED, _ENDED_EARLIER)
 
     def view(self) -> StudyView:
         """Return the study as a reader sees it now."""
-        return read_view(self.settings, self.space, self._store)
+        reference = self._store.read("reference")
+        return StudyView(
+            self.settings, self.space, self._ledger.records(), None if reference is None else tuple(reference)
+        )
 
     def trials(self) -> tuple[TrialRecord, ...]:
         """Return all trials by number, duplicates and interrupted ones included."""
-        return self.view().trials
+        return self._ledger.records()
 
     def trial(self, number: int) -> TrialRecord:
         """Return one trial."""
-        return load_trial(number, self._store.attributes(number))
+        return self._ledger.record(number)
 
     def baseline(self) -> TrialRecord | None:
         """Return the baseline, all its complete boots pooled cell by cell; ``None`` until one is complete."""
-        return self.view().baseline
+        return pool_baseline(self._ledger.records(), self.settings)
 
     def counted(self) -> int:
         """Return how many trials used up one of ``--trials``."""
@@ -230,7 +233,7 @@ class Study:
             "retries": suggestion.retries,
             **(attributes or {}),
         }
-        return self._store.add(
+        return self._ledger.add(
             suggestion.configuration,
             distributions_of(self.space),
             {
@@ -249,16 +252,15 @@ class Study:
         """
         if state.is_final or state is TrialState.SUGGESTED:
             raise ValueError(f"{state.value} is not a state to move an open trial to")
-        self._must_be_open(number)
+        attributes = {"state": state.value}
         if number not in self._started:
             self._started[number] = self._clock.monotonic()
-            self._store.write_trial(number, "started_at", self._clock.now().isoformat(timespec="seconds"))
-        self._store.write_trial(number, "state", state.value)
+            attributes["started_at"] = self._clock.now().isoformat(timespec="seconds")
+        self._ledger.write(number, attributes)
 
     def record_boot(self, number: int, boot: BootRecord) -> None:
         """Store the proof of what is running."""
-        self._must_be_open(number)
-        self._store.write_trial(number, "boot", dump_record(boot))
+        self._ledger.write(number, {"boot": dump_record(boot)})
 
     def record_cell(self, number: int, cell: CellMeasurement) -> None:
         """Store one finished cell, at once.
@@ -267,9 +269,7 @@ class Study:
             ImpossibleMetric: a figure is infinite, not a number or negative; nothing is stored.
         """
         check_cell(cell)
-        attributes = self._must_be_open(number)
-        index = sum(key.startswith(CELL_PREFIX) for key in attributes)
-        self._store.write_trial(number, cell_key(index), dump_record(cell))
+        self._ledger.write(number, {cell_key(len(self.trial(number).cells)): dump_record(cell)})
 
     def record_evaluation(self, number: int, evaluation: EvaluationMeasurement) -> None:
         """Store the coding evaluation, at once.
@@ -279,7 +279,6 @@ class Study:
             ProblemSetChanged: earlier trials answered other problems.
         """
         check_evaluation(evaluation)
-        self._must_be_open(number)
         before = self._store.read("problem_set")
         if before is not None and before != evaluation.problem_set:
             raise ProblemSetChanged(
@@ -287,15 +286,13 @@ class Study:
                 where=str(self.directory),
                 hint="put the problems back, or give the study another name",
             )
+        self._ledger.write(number, {"evaluation": dump_record(evaluation)})
         if before is None:
             self._store.write("problem_set", evaluation.problem_set)
-        self._store.write_trial(number, "evaluation", dump_record(evaluation))
 
     def record_attributes(self, number: int, attributes: Mapping[str, object]) -> None:
         """Store anything else with an open trial; values are JSON."""
-        self._must_be_open(number)
-        for name, value in attributes.items():
-            self._store.write_trial(number, f"{EXTRA_PREFIX}{name}", value)
+        self._ledger.write(number, {f"{EXTRA_PREFIX}{name}": value for name, value in attributes.items()})
 
     def complete(self, number: int) -> TrialRecord:
         """End a trial whose stages were all measured: COMPLETE, or INFEASIBLE when it misses a constraint.
@@ -305,7 +302,6 @@ class Study:
         Raises:
             ImpossibleMetric: an objective is unknown; the trial stays open: call :meth:`fail`.
         """
-        self._must_be_open(number)
         trial = self.trial(number)
         baseline = None if trial.kind is TrialKind.BASELINE else self.baseline()
         judgement = judge(trial, baseline, self.settings)
@@ -334,22 +330,10 @@ class Study:
         """End a trial that was stopped from outside; its configuration comes first next time."""
         return self._end(number, TrialState.INTERRUPTED, reason)
 
-    def _must_be_open(self, number: int) -> dict[str, Any]:
-        """Return the attributes of an open trial.
-
-        Raises:
-            ValueError: it has ended.
-        """
-        attributes = self._store.attributes(number)
-        if TrialState(attributes["state"]).is_final:
-            raise ValueError(f"trial {number} has ended as {attributes['state']} and cannot change any more")
-        return attributes
-
     def _end(
         self, number: int, state: TrialState, reason: str | None, extra: Mapping[str, object] | None = None
     ) -> TrialRecord:
         """Write the end of a trial, its state last, and tell Optuna."""
-        self._must_be_open(number)
         open_trial = self.trial(number)
         objectives = score(open_trial.cells, open_trial.evaluation, self.settings)
         started = self._started.pop(number, None)
@@ -360,10 +344,8 @@ class Study:
             "duration_s": None if started is None else round(self._clock.monotonic() - started, 3),
             **(extra or {}),
         }
-        for name, value in attributes.items():
-            if value is not None:
-                self._store.write_trial(number, name, value)
-        self._store.write_trial(number, "state", state.value)
+        known = {name: value for name, value in attributes.items() if value is not None}
+        self._ledger.write(number, {**known, "state": state.value})
         trial = self.trial(number)
         self._tell(trial)
         self._store_reference()
@@ -381,7 +363,7 @@ class Study:
             if trial.state is TrialState.INFEASIBLE and judgement.violation is None:
                 constraints["launch"] = 1.0
             values = told_values(trial, baseline, self.settings)
-        self._store.finish(trial.number, trial.state, values, constraints)
+        self._ledger.finish(trial.number, trial.state, values, constraints)
 
     def _store_reference(self) -> None:
         """Fix the reference of the hypervolume once the first arms are measured; it never moves again."""

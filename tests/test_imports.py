@@ -19,7 +19,7 @@ LAYERS: list[set[str]] = [
     {"search_space", "objectives", "eta"},
     {"servers", "pareto", "baseline"},
     {"pruning", "deployment", "benchmark", "sampling", "storage"},
-    {"suggestion", "study_view", "evaluation"},
+    {"suggestion", "study_view", "trial_ledger", "evaluation"},
     {"study"},
     {"tuner", "export", "dashboard"},
     {"cli"},
