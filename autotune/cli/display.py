@@ -165,6 +165,8 @@ class LiveDisplay:
                 self._answer = event
             case CellMeasured():
                 self._cells = (*self._cells, event)
+            case TrialEnded():
+                self._trial, self._phase, self._answer, self._cells = None, None, None, ()
             case FrontChanged():
                 self._front = event.front
             case _:

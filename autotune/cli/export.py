@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 
@@ -52,6 +52,9 @@ from autotune.trial import TrialRecord, TrialState
     metavar="FILE",
     help="Keep the command of this unit and change only the tuned flags; - reads `systemctl cat UNIT` from a pipe.",
 )
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print trial, configuration, flags, variables and reason as data."
+)
 def command(
     study: str | None,
     study_directory: Path | None,
@@ -59,6 +62,7 @@ def command(
     rule: str | None,
     form: str,
     unit: TextIO | None,
+    as_json: bool,
 ) -> None:
     """Print the best configuration as a systemd drop-in or as plain flags.
 
@@ -74,11 +78,27 @@ def command(
         view = replace(view, settings=view.settings.model_copy(update={"export": chosen}))
     findings = find(view)
     choice = _choose(view, findings, number)
+    if as_json:
+        render.show_json(export_document(view, choice))
+        return
     if form == "flags":
         render.show(render_flags(view, choice.trial))
     else:
         render.show(_render_drop_in(view, findings, choice, None if unit is None else unit.read()))
     render.say(f"{view.space.describe(choice.trial.configuration)}: {choice.reason}")
+
+
+def export_document(view: StudyView, choice: Choice) -> dict[str, Any]:
+    """Return what ``--json`` prints; a variable that is null is to be removed."""
+    rendering = view.space.render_flags(choice.trial.configuration)
+    return {
+        "study": view.settings.name,
+        "trial": choice.trial.number,
+        "configuration": dict(choice.trial.configuration),
+        "arguments": list(rendering.arguments),
+        "environment": dict(rendering.environment),
+        "reason": choice.reason,
+    }
 
 
 def render_flags(view: StudyView, trial: TrialRecord) -> str:

@@ -197,6 +197,19 @@ def test_a_new_trial_begins_with_an_empty_board():
     assert "ctx128-c32" not in board
 
 
+def test_a_trial_that_ended_leaves_the_board():
+    board = Terminal().tell(
+        TrialStarted(PROGRESS, 5, TrialKind.SEARCH, CONFIGURATION),
+        CellMeasured(PROGRESS, 5, "busy", MEASUREMENT),
+        TrialEnded(PROGRESS, TRIAL),
+        PhaseChanged(PROGRESS, Activity.RESTORING),
+    )
+
+    assert "trial 5" not in board
+    assert "ctx128-c32" not in board
+    assert "restoring the host" in board
+
+
 def test_what_the_server_answers_is_shown_as_text():
     board = Terminal().tell(PhaseChanged(PROGRESS, Activity.LOADING, 5), Waiting(PROGRESS, 5, EVIL, 12.0))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from tests.stored_study import SECRET
@@ -61,6 +62,20 @@ def test_the_flags_of_the_recommended_trial(run):
 
 def test_the_flags_of_plain_decoding_are_no_flags(run):
     assert run("export", "--format", "flags", "--trial", "1").stdout == "unset SGLANG_DDTREE_MAX_TOPK\n"
+
+
+def test_the_export_as_data_is_json_and_nothing_else(run):
+    result = run("export", "--trial", "1", "--json")
+
+    assert result.stderr == ""
+    assert json.loads(result.stdout) == {
+        "study": "sample",
+        "trial": 1,
+        "configuration": {"budget": 0, "topk": 4, "window": None},
+        "arguments": [],
+        "environment": {"SGLANG_DDTREE_MAX_TOPK": None},
+        "reason": "named by hand with --trial",
+    }
 
 
 def test_a_trial_may_be_named(run):
