@@ -107,7 +107,7 @@ def test_until_is_the_next_time_the_clock_shows_it(run_elsewhere, loop):
         (["--until", "25:00"], "'25:00' is not a time of day; write for example 06:30"),
         (["--try", "budget"], "'budget' is not name=value"),
         (["--trials", "-1"], "-1 is not in the range x>=0"),
-        (["smaple"], "there is no study called 'smaple', did you mean 'sample'?"),
+        (["sampl3"], "there is no study called 'sampl3', did you mean 'sample'?"),
         (["nowhere.toml"], "cannot be read"),
     ],
 )

@@ -181,7 +181,7 @@ def test_status_without_a_study_says_what_to_do(run_elsewhere, tmp_path):
 
 
 def test_status_of_an_unknown_study_says_so(run):
-    result = run("status", "smaple")
+    result = run("status", "sampl3")
 
     assert result.exit_code == 2
     assert "there is no study here" in result.stderr
