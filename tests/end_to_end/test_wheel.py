@@ -65,6 +65,7 @@ def test_an_installed_wheel_runs_a_study_from_an_empty_folder(tmp_path):
         env=clean,
         capture_output=True,
         text=True,
+        check=True,
     ).stdout
 
     assert where.startswith(packages)
