@@ -31,10 +31,7 @@ def _serve(**given: Any) -> None:
     """
     paths = choose_paths(given, str(packaged_weights()))
     try:
-        target, drafter = paths
-        # Sizes come second to rules that need no files, but the block's default is the drafter's.
-        sizes = read_sizes(target, drafter)
-        flags = resolve_flags(given, os.environ, paths, sizes)
+        flags = resolve_flags(given, os.environ, paths, read_sizes(*paths))
     except ValueError as error:
         click.echo(f"ValueError: {error}", err=True)
         sys.exit(1)
@@ -47,4 +44,3 @@ for _flag in reversed(FLAGS):
     _serve = _add_option(_serve, _flag)
 
 command = click.command("serve")(_serve)
-serve = command
