@@ -153,8 +153,8 @@ def evaluate(directory: Path, device: str) -> dict[str, Any]:
     """Measure pass rates and accept lengths of the weights in ``directory``."""
     watch = Stopwatch()
     target, drafter = load_target(directory).to(device), load_drafter(directory).to(device)
-    rates = _rates(target, directory, 60, watch)
-    recipe = Recipe(generation_batch=24)
+    rates = _rates(target, directory, 30, watch)
+    recipe = Recipe(generation_batch=6)
     answered = make_answers(recipe, target, load_tokenizer(directory), "evaluation", 1)
     lengths = _lengths(target, drafter, answered)
     for setting, length in lengths.items():
