@@ -13,9 +13,16 @@ from autotune.ddtree.request import EngineOptions, GenerationRequest, TokenDelta
 
 END_TOKEN = 0
 
+# The tensors are tiny: a second thread would only wait for its turn on a busy machine.
+torch.set_num_threads(1)
+
 
 def make_models(seed: int, *, vocabulary: int = 12, drafter_layers: int = 2) -> tuple[Target, Drafter]:
-    """Untrained models: a large embedding makes gaps between logits clear, a small vocabulary makes drafts hit often."""
+    """Untrained models whose choices are clear, depend on the whole context and vary, and whose drafts hit often.
+
+    A large embedding makes gaps between logits clear; larger outputs of the layers keep a token from repeating itself
+    (input and output embedding are one); a small vocabulary makes drafts hit.
+    """
     torch.manual_seed(seed)
     config = ModelConfig(
         vocabulary=vocabulary,
@@ -33,7 +40,9 @@ def make_models(seed: int, *, vocabulary: int = 12, drafter_layers: int = 2) -> 
         target.embedding.weight.mul_(30.0)
         for module in (target, drafter):
             for name, parameter in module.named_parameters():
-                if name.endswith("norm"):
+                if name.endswith(("out.weight", "down.weight")):
+                    parameter.mul_(8.0)
+                elif name.endswith("norm"):
                     parameter.copy_(torch.rand_like(parameter) + 0.5)
     return target.eval(), drafter.eval()
 
