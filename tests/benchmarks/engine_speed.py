@@ -5,7 +5,8 @@
     python -m tests.benchmarks.engine_speed --concurrency 1 32 --context 128 --rounds 3
 
 Every round runs every configuration once on the same prompts (modules of several functions, as the studies send them), in
-an order that changes from round to round, so that load from elsewhere falls on all alike. A figure is the median over
+an order that changes from round to round, so that load from elsewhere falls on all alike (``--cpu-time --threads 1`` is
+less disturbed still, but blind to what a second core gives). A figure is the median over
 rounds of output tokens per second while the whole batch is decoding; prefill is left out. The ratio is taken within a round.
 """
 
@@ -15,7 +16,7 @@ import argparse
 import random
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -74,7 +75,9 @@ def make_requests(
     ]
 
 
-def measure(engine: Engine, requests: Sequence[GenerationRequest]) -> tuple[float, float, float]:
+def measure(
+    engine: Engine, requests: Sequence[GenerationRequest], clock: Callable[[], float]
+) -> tuple[float, float, float]:
     """Decode a batch while it is whole.
 
     Returns:
@@ -84,10 +87,10 @@ def measure(engine: Engine, requests: Sequence[GenerationRequest]) -> tuple[floa
         engine.submit(request)
     engine.step()
     engine.reset_counters()
-    start = time.perf_counter()
+    start = clock()
     while engine.stats().running == len(requests):
         engine.step()
-    seconds = time.perf_counter() - start
+    seconds = clock() - start
     stats = engine.stats()
     for request in requests:
         engine.abort(request.request_id)
@@ -108,6 +111,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--prompts", type=int, default=4, help="batches per round at concurrency 1")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--cpu-time", action="store_true", help="CPU seconds instead of wall seconds")
     parser.add_argument("--grid", nargs="+", default=DEFAULT_GRID, help="plain, or budget/topk/window/block")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -132,6 +136,7 @@ def main() -> None:
                         make_requests(
                             prompter, arguments.context, concurrency, arguments.output_tokens, repeat * batches + number
                         ),
+                        time.process_time if arguments.cpu_time else time.perf_counter,
                     )
                     for number in range(batches)
                 ]

@@ -173,7 +173,8 @@ def test_ancestors_are_the_same_on_host_and_device(log_probabilities: Marginals,
 
 
 @pytest.mark.parametrize(
-    ("budget", "block", "topk", "clipped"), [(1, 16, 6, 2), (14, 16, 6, 2), (15, 16, 6, 2), (64, 16, 6, 5), (64, 8, 6, 6)]
+    ("budget", "block", "topk", "clipped"),
+    [(1, 16, 6, 2), (14, 16, 6, 2), (15, 16, 6, 2), (64, 16, 6, 5), (64, 8, 6, 6)],
 )
 def test_the_width_clip_is_a_switch(budget: int, block: int, topk: int, clipped: int) -> None:
     assert clipped == effective_width(budget, block, topk, clip_width=True)
