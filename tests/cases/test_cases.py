@@ -49,7 +49,7 @@ CASES = {
     63: "two ExecStart lines",
     65: "environment with spaces",
     67: "reading a real unit",
-    70: "open",  # leaving a remote host as it was: systemd deployment
+    70: "leave the host as it was",
 }
 
 
