@@ -33,7 +33,8 @@ def wait_until_ready(
         dialect: how the server is asked.
         deployment: the server that was started or found.
         ready_timeout_s: longest wait.
-        stall_timeout_s: longest wait without a new log line or another phase.
+        stall_timeout_s: longest wait without a new log line or another phase; a server whose log we do not have, because
+            it was found loading, is not judged by it.
         clock: what is waited by.
         on_wait: told the last answer and the seconds waited before each pause.
 
@@ -59,7 +60,7 @@ def wait_until_ready(
         seen = (probe.phase, len(log))
         if seen != before:
             before, progressed = seen, now
-        stalled_s = now - progressed
+        stalled_s = now - progressed if log else 0.0
         if waited_s >= ready_timeout_s or stalled_s >= stall_timeout_s:
             why = f"no progress for {stalled_s:.0f} s" if stalled_s >= stall_timeout_s else "the deadline passed"
             raise ServerNeverReady(

@@ -7,6 +7,8 @@ from typing import Final
 
 from autotune.clock import SystemClock
 from autotune.deployment.local import LocalDeployment
+from autotune.deployment.readiness import wait_until_ready
+from autotune.errors import RestoreError, ServerError
 from autotune.events import Event, Observer
 from autotune.search_space import SearchSpace
 from autotune.servers.base import ServerDialect
@@ -76,7 +78,7 @@ def run(
 
 
 def restore(settings: StudySettings, space: SearchSpace, *, directory: Path | None = None) -> bool:
-    """Finish what a killed command left: end its server, run again what it had stopped; idempotent.
+    """Finish what a killed command left: end its server, run again what it had stopped, checked; idempotent.
 
     Returns:
         True when something had been left to do.
@@ -89,7 +91,24 @@ def restore(settings: StudySettings, space: SearchSpace, *, directory: Path | No
     dialect = open_dialect(settings, space)
     is_left = (folder / "host.json").exists()
     with open_deployment(settings, space, dialect, folder) as deployment:
-        deployment.restore()
+
+        def check() -> None:
+            try:
+                wait_until_ready(
+                    dialect,
+                    deployment,
+                    ready_timeout_s=settings.server.ready_timeout_s,
+                    stall_timeout_s=settings.server.stall_timeout_s,
+                    clock=SystemClock(),
+                )
+            except ServerError as error:
+                raise RestoreError(
+                    f"the server that was found was started again but does not serve: {error.message}",
+                    where=deployment.url,
+                    hint="see its log; the next command tries again",
+                ) from error
+
+        deployment.restore(check)
     return is_left
 
 

@@ -91,7 +91,11 @@ class Booter:
         return BootRecord(
             pid=running.pid,
             command=running.command,
-            environment={name: value for name, value in launch.environment.items() if value is not None},
+            environment={
+                name: value
+                for name, value in launch.environment.items()
+                if value is not None and name not in self._settings.environment  # secrets may be among those
+            },
             effective_flags=effective,
             ready_after_s=None if reused else ready_after_s,
             reused=reused,

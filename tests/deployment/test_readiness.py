@@ -141,12 +141,18 @@ def test_silence_is_a_stall_and_a_growing_log_is_progress():
 
 
 def test_another_phase_is_progress():
-    wait = Wait(lambda s: REFUSED if s < 100 else BUSY)
+    wait = Wait(lambda s: REFUSED if s < 100 else BUSY, Fate(log={0.0: "Load weight begin."}))
 
     with pytest.raises(ServerNeverReady):
         wait(stall_timeout_s=110)
 
     assert wait.clock.seconds == pytest.approx(210, abs=6)
+
+
+def test_a_server_without_a_log_of_ours_is_not_called_stalled():
+    wait = Wait(lambda s: REFUSED if s < 500 else READY)
+
+    assert wait(stall_timeout_s=110) == pytest.approx(500, abs=6)
 
 
 def test_a_generation_of_somebody_else_is_not_readiness():

@@ -149,7 +149,13 @@ def test_a_few_generated_tokens_are_ready_and_the_request_states_its_sampling():
 
 
 def test_flags_are_read_under_the_new_and_the_old_name_flat_and_without_secrets():
-    body = {**REPORTED, "api_key": "s3cret", "internal_states": [{}], "version": "0.5", "kv_events": {"a": 1}}
+    body: dict[str, Any] = {
+        **REPORTED,
+        "api_key": "s3cret",
+        "internal_states": [{}],
+        "version": "0.5",
+        "kv_events": {"a": 1},
+    }
     for path in ("/server_info", "/get_server_info"):
         with serving({path: (200, body)}) as url:
             flags = dialect().fetch_effective_flags(url, {})
