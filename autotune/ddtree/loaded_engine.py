@@ -45,6 +45,8 @@ def load_engine(flags: Mapping[str, Any]) -> LoadedEngine:
     """
     if flags["device"] == "cuda" and not torch.cuda.is_available():
         raise ValueError("--device cuda needs a GPU that this torch can use; none was found.")
+    # cuDNN plans every new shape for tens of milliseconds, and nearly every shape here is new.
+    torch.backends.cuda.enable_cudnn_sdp(enabled=False)
     threads = flags["cpu_threads"] or len(os.sched_getaffinity(0))
     torch.set_num_threads(threads)
     options = make_options(flags)

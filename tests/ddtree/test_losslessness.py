@@ -4,6 +4,7 @@ The quick slice runs in the suite. The long campaign, also on the trained weight
 every difference that float64 explained::
 
     python -m tests.ddtree.test_losslessness --seeds 40 --weights
+    python -m tests.ddtree.test_losslessness --seeds 12 --weights --device cuda
 """
 
 from __future__ import annotations
@@ -88,14 +89,20 @@ def unexplained_differences(
 
 
 def compare(
-    models: Models, seed: int, prompts: Sequence[tuple[int, ...]], trees: int, longest: int, context_length: int
+    models: Models,
+    seed: int,
+    prompts: Sequence[tuple[int, ...]],
+    trees: int,
+    longest: int,
+    context_length: int,
+    device: str = "cpu",
 ) -> int:
     """Compare ``trees`` random trees with plain decoding; returns the number of sequences compared."""
     source = random.Random(seed)  # noqa: S311 - reproducible cases
     requests = random_requests(source, prompts, longest)
-    plain = generate(models, EngineOptions(context_length=context_length), requests)
+    plain = generate(models, EngineOptions(context_length=context_length, device=device), requests)
     for _ in range(trees):
-        options = random_options(source, context_length)
+        options = dataclasses.replace(random_options(source, context_length), device=device)
         arrivals = {request.request_id: source.choice((0, 0, 1, 4, 9)) for request in requests}
 
         assert unexplained_differences(models, options, requests, arrivals, plain) == []
@@ -197,18 +204,22 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--trees", type=int, default=6)
     parser.add_argument("--weights", action="store_true", help="also the trained weights")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     arguments = parser.parse_args()
+    device = arguments.device
+    if device == "cuda":
+        torch.backends.cuda.enable_cudnn_sdp(enabled=False)
     small = trained = 0
     for seed in range(arguments.seeds):
         vocabulary = (9, 12, 40)[seed % 3]
         models = make_models(seed, vocabulary=vocabulary, drafter_layers=1 + seed % 2)
         prompts = random_prompts(seed, 1 + seed % 8, vocabulary)
-        small += compare(models, seed, prompts, arguments.trees, 40, 128)
+        small += compare(models, seed, prompts, arguments.trees, 40, 128, device)
         if arguments.weights:
             real = trained_models()
             prompts = weight_prompts(seed, 1 + seed % 8, real[0].config.vocabulary)
-            trained += compare(real, seed, prompts, arguments.trees, 100, 256)
-    print(f"{small} sequences of small models and {trained} of the trained one equal plain decoding")
+            trained += compare(real, seed, prompts, arguments.trees, 100, 256, device)
+    print(f"{small} sequences of small models and {trained} of the trained one equal plain decoding on {device}")
 
 
 if __name__ == "__main__":
