@@ -351,4 +351,12 @@ class Night:
         self._emit(Waiting(self._time.progress(), self._trial, answer, waited_s))
 
     def _emit(self, event: Event) -> None:
-        self._observer(event)
+        """Tell the observer; a night goes on, and restores, when the terminal it was watched on is gone."""
+        try:
+            self._observer(event)
+        except OSError:
+            self._observer = _watch_nothing
+
+
+def _watch_nothing(_event: Event) -> None:
+    """Take the place of an observer that cannot be reached any more."""

@@ -391,3 +391,17 @@ def test_a_broken_drafter_is_noted_with_the_cell(tmp_path: Path):
     night(Limits(trials=0))
 
     assert "broken drafter" in night.trials[0].cells[0].notes
+
+
+def test_a_terminal_that_is_gone_ends_nothing(tmp_path: Path):
+    night = Imagined(tmp_path, found=Occupant.BASELINE)
+
+    def write(event: Event) -> None:
+        if isinstance(event, CellMeasured):
+            raise BrokenPipeError("the terminal is gone")
+
+    night.observer = write
+    night(Limits(trials=0))
+
+    assert night.states() == [("baseline", "complete"), ("listed", "complete")]
+    assert night.deployment.occupant is Occupant.BASELINE
