@@ -43,6 +43,17 @@ def pool_baseline(trials: Sequence[TrialRecord], settings: StudySettings) -> Tri
     return replace(boots[0], cells=tuple(cells), evaluation=evaluation, objectives=objectives)
 
 
+def with_one_baseline(trials: Sequence[TrialRecord], settings: StudySettings) -> tuple[TrialRecord, ...]:
+    """Return the trials with one pooled record, first, in place of all boots of the baseline.
+
+    A front is drawn from these: from single boots, the baseline's luckiest one would stand on it.
+    """
+    pooled = pool_baseline(trials, settings)
+    if pooled is None:
+        return tuple(trials)
+    return (pooled, *(trial for trial in trials if trial.kind is not TrialKind.BASELINE))
+
+
 def _pool_cell(cells: Sequence[CellMeasurement]) -> CellMeasurement:
     """Pool one cell over boots."""
     if len(cells) == 1:

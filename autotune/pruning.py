@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from autotune.baseline import with_one_baseline
 from autotune.interval import geometric_mean
 from autotune.objectives import CONCURRENCIES, expected_cells, weight
 from autotune.pareto import front
@@ -63,7 +64,7 @@ def decide(trial: TrialRecord, history: Sequence[TrialRecord], settings: StudySe
         return Decision(False, "the finished cells do not bound both speeds yet", c1, c32)
     reachable = f"can reach at most {c1:.0f} tokens/s at C=1 and {c32:.0f} at C=32"
     needed = 1 + settings.pruning.margin
-    for point in front(complete):
+    for point in front(with_one_baseline(complete, settings)):
         if point.values[0] >= c1 * needed and point.values[1] >= c32 * needed:
             return Decision(
                 True,

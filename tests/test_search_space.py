@@ -105,7 +105,7 @@ def test_a_tree_reaches_the_server_by_flags_and_by_a_variable():
     assert DDTREE.render_flags(tree) == Rendering(
         (
             *("--speculative-algorithm", "DDTREE", "--speculative-ddtree-budget", "16"),
-            *("--speculative-draft-window-size", "64", "--speculative-num-draft-tokens", "8"),
+            *("--speculative-draft-window-size", "64", "--speculative-num-draft-tokens", "16"),
         ),
         {"SGLANG_DDTREE_MAX_TOPK": "4"},
     )
@@ -114,7 +114,7 @@ def test_a_tree_reaches_the_server_by_flags_and_by_a_variable():
         "speculative_ddtree_budget": 16,
         "topk": 4,
         "speculative_draft_window_size": 64,
-        "speculative_num_draft_tokens": 8,
+        "speculative_num_draft_tokens": 16,
     }
     assert DDTREE.describe(tree) == "budget=16 topk=4 window=64"
     assert DDTREE.arm(tree) == "tree"
@@ -130,8 +130,8 @@ def test_full_context_is_the_absence_of_the_window_flag():
     ("text", "same"),
     [
         ("budget=0,topk=7,window=32", "budget=0"),
-        ("budget=64,topk=1", "budget=7,topk=1"),
-        ("budget=8,topk=1,window=64", "budget=7,topk=1,window=64"),
+        ("budget=64,topk=1", "budget=15,topk=1"),
+        ("budget=16,topk=1,window=64", "budget=15,topk=1,window=64"),
         ("budget=3,topk=8", "budget=3,topk=3"),
         ("budget=1,topk=8", "budget=1,topk=1"),
     ],
@@ -151,7 +151,7 @@ def test_without_the_servers_proof_only_equal_flags_are_merged():
 
 def test_a_window_smaller_than_the_block_is_refused_with_the_rule():
     text = Path(find_packaged("search_spaces", "ddtree.toml") or "").read_text()
-    space = make_space(text.replace("value = 8", "value = 48"), *BEST_FIRST)
+    space = make_space(text.replace("value = 16", "value = 48"), *BEST_FIRST)
 
     with pytest.raises(SearchSpaceError) as caught:
         space.parse("budget=16,window=32")
@@ -230,7 +230,7 @@ def test_the_fingerprint_changes_with_a_flag_and_not_with_a_comment():
     text = Path(find_packaged("search_spaces", "ddtree.toml") or "").read_text()
 
     assert make_space(text + "\n# more words\n").fingerprint == make_space(text).fingerprint
-    assert make_space(text.replace("value = 8", "value = 16")).fingerprint != make_space(text).fingerprint
+    assert make_space(text.replace("value = 16", "value = 8")).fingerprint != make_space(text).fingerprint
 
 
 PARAMETER = 'name = "x"\n[parameters.a]\nkind = "int"\nlow = 1\nhigh = 3\ndefault = 2\nflag = "--a"\n'

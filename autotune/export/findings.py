@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autotune.baseline import with_one_baseline
 from autotune.interval import compare, student_quantile
 from autotune.objectives import CONCURRENCIES, weight
 from autotune.pareto import Choice, FrontPoint, choose, front
@@ -26,12 +27,13 @@ class Noise:
     Attributes:
         boots: complete boots of the baseline that this rests on, at least two.
         spread: standard deviation of the log speed between boots, the larger of the two concurrencies.
-        smallest_gain: the smallest relative gain of one boot that is beyond this noise at 95 %.
+        smallest_gain: the smallest relative gain of one boot that is beyond this noise at 95 %; ``None`` with two boots,
+            whose spread says next to nothing about its own size.
     """
 
     boots: int
     spread: float
-    smallest_gain: float
+    smallest_gain: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +88,7 @@ def find(view: StudyView) -> Findings:
                 gain = measure_gain(trial, baseline, concurrency, view.settings)
                 if gain is not None:
                     found[trial.number] = gain
-    # One point for the baseline however often it was booted, or its luckiest boot would be on the front.
-    points = [trial for trial in view.trials if baseline is None or trial.kind is not TrialKind.BASELINE]
-    if baseline is not None:
-        points.insert(0, baseline)
+    points = with_one_baseline(view.trials, view.settings)
     return Findings(
         baseline=baseline,
         front=front(points),
@@ -153,6 +152,8 @@ def estimate_noise(trials: Sequence[TrialRecord]) -> Noise | None:
         return None
     count = min(len(values) for values in known)
     spread = max(statistics.stdev(values) for values in known)
+    if count < 3:
+        return Noise(count, spread, None)
     beyond = student_quantile(count - 1) * spread * math.sqrt(1 + 1 / count)
     return Noise(count, spread, math.expm1(beyond))
 

@@ -62,7 +62,7 @@ def render_header(provenance: Provenance, findings: Findings) -> list[str]:
         f"pass@1: {render_share(trial.objectives.pass_at_1)}",
         "Intervals are 95% within one boot.",
     ]
-    if findings.noise is not None:
+    if findings.noise is not None and findings.noise.smallest_gain is not None:
         lines[-1] += f" The smallest gain beyond the noise between boots is {100 * findings.noise.smallest_gain:.1f}%."
     if provenance.baseline is not None and not is_baseline:
         lines.append(f"Baseline: {render_configuration(provenance.baseline.configuration)}")

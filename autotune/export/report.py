@@ -155,9 +155,9 @@ def _warnings(findings: Findings) -> list[str]:
     noise, number = findings.noise, choice.trial.number
     gains = [gain for gain in (findings.gains_c1.get(number), findings.gains_c32.get(number)) if gain is not None]
     if number != findings.baseline.number:
-        if noise is None:
+        if noise is None or noise.smallest_gain is None:
             warnings.append(
-                "The baseline was booted once only, so the noise between boots is unknown and comes on top of every interval."
+                "The baseline was booted less than three times, so the noise between boots is unknown and comes on top of every interval."
             )
         elif not any(gain.value - 1 >= noise.smallest_gain for gain in gains):
             warnings.append(

@@ -112,10 +112,10 @@ def render_noise(noise: Noise | None) -> str:
     """Say which gains are beyond the noise between boots."""
     if noise is None:
         return "unknown until the baseline has been booted twice; intervals are within one boot"
-    return (
-        f"{render_count(noise.boots, 'boot')} of the baseline differ by {100 * noise.spread:.1f}%; "
-        f"the smallest gain that one boot can prove is {100 * noise.smallest_gain:.1f}%"
-    )
+    differ = f"{render_count(noise.boots, 'boot')} of the baseline differ by {100 * noise.spread:.1f}%"
+    if noise.smallest_gain is None:
+        return f"{differ}; three are needed to say which gain can be proven"
+    return f"{differ}; the smallest gain that one boot can prove is {100 * noise.smallest_gain:.1f}%"
 
 
 def render_count(count: int, noun: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from autotune.baseline import with_one_baseline
 from autotune.clock import Clock
 from autotune.deployment.base import Deployment, Observation, Occupant, explain_foreign
 from autotune.errors import (
@@ -262,7 +263,11 @@ class Night:
             self._emit(FrontChanged(self._time.progress(), now))
 
     def _find_front(self) -> tuple[TrialRecord, ...]:
-        return tuple(trial for point in front(self._time.trials) for trial in point.trials)
+        return tuple(
+            trial
+            for point in front(with_one_baseline(self._time.trials, self._study.settings))
+            for trial in point.trials
+        )
 
     def _measure_baseline_last(self) -> str:
         """Measure the baseline once more at the end, on the server that serves again if there is one."""

@@ -20,7 +20,7 @@ DROP_IN = f"""\
 # C=1:    110 (107 to 113, n=8) tokens/s, +8.9% (+8.7 to +9.1, n=8) against the baseline
 # C=32:   960 (932 to 989, n=32) tokens/s, +20.6% (+20.4 to +20.8, n=32) against the baseline
 # pass@1: 80% (55 to 100, n=10)
-# Intervals are 95% within one boot. The smallest gain beyond the noise between boots is 24.3%.
+# Intervals are 95% within one boot.
 # Baseline: budget=16 topk=4 window=none
 # Server version: ddtree 0.1.0
 [Service]
@@ -28,7 +28,7 @@ Environment="HF_TOKEN={SECRET}"
 Environment="SGLANG_DDTREE_MAX_TOPK=4"
 ExecStart=
 ExecStart="/opt/serve me/bin" --api-key {SECRET} --speculative-algorithm DDTREE --speculative-ddtree-budget 8 \
---speculative-num-draft-tokens 8
+--speculative-num-draft-tokens 16
 """
 
 
@@ -56,7 +56,7 @@ def test_a_variable_that_a_configuration_does_not_set_is_removed(run):
 def test_the_flags_of_the_recommended_trial(run):
     assert run("export", "--format", "flags").stdout == (
         "export SGLANG_DDTREE_MAX_TOPK=4\n"
-        "--speculative-algorithm DDTREE --speculative-ddtree-budget 8 --speculative-num-draft-tokens 8\n"
+        "--speculative-algorithm DDTREE --speculative-ddtree-budget 8 --speculative-num-draft-tokens 16\n"
     )
 
 
@@ -132,7 +132,7 @@ def test_the_command_of_a_unit_is_kept_but_for_the_tuned_flags(run, tmp_path):
         "ExecStart=",
         (
             "ExecStart=/usr/bin/python3 -m sglang.launch_server --port 30000 --tp-size=8 --log-level '%i info' "
-            "--speculative-algorithm DDTREE --speculative-ddtree-budget 8 --speculative-num-draft-tokens 8"
+            "--speculative-algorithm DDTREE --speculative-ddtree-budget 8 --speculative-num-draft-tokens 16"
         ),
     ]
 

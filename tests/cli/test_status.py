@@ -21,7 +21,7 @@ concurrency: +8.9% at C=1 and +20.6% at C=32 against the baseline
   C=1:         110 (107 to 113, n=8) tokens/s, +8.9% (+8.7 to +9.1, n=8) against the baseline
   C=32:        960 (932 to 989, n=32) tokens/s, +20.6% (+20.4 to +20.8, n=32) against the baseline
   pass@1:      80% (55 to 100, n=10)
-  noise:       2 boots of the baseline differ by 1.4%; the smallest gain that one boot can prove is 24.3%
+  noise:       2 boots of the baseline differ by 1.4%; three are needed to say which gain can be proven
    trial  kind      state       configuration                 C=1 tok/s    gain  C=32 tok/s    gain  pass@1  accept
        0  baseline  complete    budget=16 topk=4 window=none        100   -1.0%         800   +0.5%     70%    3.00
        1  listed    complete    budget=0                           50.0  -50.5%         720   -9.5%     70%       -

@@ -98,7 +98,16 @@ def test_noise_is_the_spread_of_the_log_speeds_of_baseline_boots(view):
     assert noise is not None
     assert noise.boots == 2
     assert noise.spread == pytest.approx(math.log(1.02) / math.sqrt(2))
-    assert noise.smallest_gain == pytest.approx(math.expm1(12.7062 * noise.spread * math.sqrt(1.5)), rel=1e-4)
+    assert noise.smallest_gain is None, "two boots say next to nothing about the size of their spread"
+
+
+def test_three_boots_of_the_baseline_say_which_gain_can_be_proven(view):
+    noise = estimate_noise((*view.trials, replace(view.trials[0], number=9)))
+
+    assert noise is not None
+    assert noise.boots == 3
+    assert noise.spread == pytest.approx(math.log(1.02) / math.sqrt(3))
+    assert noise.smallest_gain == pytest.approx(math.expm1(4.30265 * noise.spread * math.sqrt(4 / 3)), rel=1e-4)
 
 
 def test_boots_that_were_reused_are_not_counted_as_boots(view):
