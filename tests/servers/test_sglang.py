@@ -24,7 +24,7 @@ PLAIN = SPACE.resolve({"budget": 0})
 REPORTED: dict[str, ParameterValue] = {
     "speculative_algorithm": "DDTREE",
     "speculative_ddtree_budget": 16,
-    "speculative_num_draft_tokens": 8,
+    "speculative_num_draft_tokens": 16,
     "speculative_draft_window_size": 64,
     "topk": 4,
 }
