@@ -14,7 +14,7 @@ from typing import Final, Self
 from autotune import __version__
 from autotune.baseline import pool_baseline
 from autotune.clock import Clock, SystemClock
-from autotune.errors import ImpossibleMetric, ProblemSetChanged, StudyMismatchError
+from autotune.errors import ImpossibleMetric, ProblemSetChanged, SettingsError, StudyMismatchError, UserError
 from autotune.objectives import (
     CONSTRAINT_NAMES,
     OBJECTIVE_NAMES,
@@ -96,6 +96,7 @@ class Study:
             StudyMismatchError: the stored study differs, or there is none and ``create`` is false.
             SearchSpaceError: the search space, the baseline or a listed configuration is wrong.
             SettingsError: the storage cannot be opened.
+            UserError: the folder cannot be made or written.
         """
         space = search_space_of(settings)
         for values in (settings.baseline, *settings.try_):
@@ -103,9 +104,8 @@ class Study:
         is_there = settings.storage is not None or (directory / DATABASE_NAME).is_file()
         if not create and not (directory.is_dir() and is_there):
             raise missing_study(directory)
-        directory.mkdir(parents=True, exist_ok=True)
         with ExitStack() as undo:
-            lock = StudyLock(directory)
+            lock = _lock_folder(directory)
             undo.callback(lock.release)
             store = _open_store(settings, directory, create=create)
             undo.callback(store.close)
@@ -374,11 +374,38 @@ class Study:
             self._store.write("reference", list(reference))
 
 
+def _lock_folder(directory: Path) -> StudyLock:
+    """Make the study's folder and lock it.
+
+    Raises:
+        HostBusyError: another process holds it.
+        UserError: the folder cannot be made or written.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        return StudyLock(directory)
+    except OSError as error:
+        raise UserError(
+            f"the study's folder cannot be used: {error.strerror or error}",
+            where=str(error.filename or directory),
+            hint="name a folder that can be written with --study-directory",
+        ) from error
+
+
 def _open_store(settings: StudySettings, directory: Path, *, create: bool) -> TrialStore:
     """Open the study's storage, by default the SQLite file of its folder."""
     names = OBJECTIVE_NAMES if settings.evaluation.enabled else OBJECTIVE_NAMES[:2]
     url = settings.storage or sqlite_url(directory / DATABASE_NAME)
-    store = TrialStore.open(url, settings.name, objectives=names if create else None)
+    try:
+        store = TrialStore.open(url, settings.name, objectives=names if create else None)
+    except SettingsError as error:
+        if settings.storage is not None:
+            raise
+        raise UserError(
+            error.message,
+            where=str(directory / DATABASE_NAME),
+            hint="name a folder that can be written with --study-directory",
+        ) from error
     if store is None:
         raise missing_study(directory)
     return store

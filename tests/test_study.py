@@ -14,7 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autotune.errors import HostBusyError, ImpossibleMetric, ProblemSetChanged, SearchSpaceError, StudyMismatchError
+from autotune.errors import (
+    HostBusyError,
+    ImpossibleMetric,
+    ProblemSetChanged,
+    SearchSpaceError,
+    StudyMismatchError,
+    UserError,
+)
 from autotune.settings import SamplerSettings, SamplingSettings, StudySettings
 from autotune.study import Study, Suggestion, load_study
 from autotune.trial import Figure, TrialKind, TrialRecord, TrialState
@@ -525,3 +532,24 @@ def test_however_trials_end_no_configuration_is_booted_after_it_was_measured(end
     counted = sum(ending in ("complete", "prune", "infeasible") for ending in endings)
     assert study.counted() == counted
     study.close()
+
+
+def test_a_folder_that_cannot_be_made_is_named_and_another_is_suggested(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(UserError, match="cannot be used: Not a directory") as caught:
+        Study.open(make_settings(), tmp_path / "file" / "study")
+
+    assert caught.value.where == str(tmp_path / "file" / "study")
+    assert "--study-directory" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("name", ["study.db", "study.lock"])
+def test_a_file_of_the_study_that_cannot_be_opened_is_named(tmp_path: Path, name: str):
+    (tmp_path / name).mkdir()
+
+    with pytest.raises(UserError) as caught:
+        Study.open(make_settings(), tmp_path)
+
+    assert caught.value.where == str(tmp_path / name)
+    assert "--study-directory" in str(caught.value.hint)
