@@ -45,6 +45,20 @@ class StudyLock:
             self._file = None
 
 
+def is_free(directory: Path) -> bool:
+    """True when somebody held this study once and nobody does now; asking never waits and writes nothing."""
+    try:
+        file = (directory / LOCK_NAME).open("rb")
+    except OSError:
+        return False
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return False
+    return True
+
+
 def read_holder(directory: Path) -> int | None:
     """Return the process that wrote its number last; ``None`` when none is noted. It may be gone by now."""
     try:

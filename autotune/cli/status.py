@@ -37,10 +37,13 @@ def command(study: str | None, study_directory: Path | None, as_json: bool) -> N
     opened = study_argument.open_view(study, study_directory)
     findings = find(opened.view)
     if as_json:
-        render.show_json(study_document(opened.view, findings, str(opened.directory)))
+        document = study_document(opened.view, findings, str(opened.directory))
+        render.show_json({**document, "restore_command": opened.restore_command})
         return
     for line in render_summary(opened.view, findings, opened.directory):
         render.show(line)
+    if opened.restore_command is not None:
+        render.show(f"  server:      it has not been put back: run {opened.restore_command}")
     render.show_table(
         ("", "trial", "kind", "state", "configuration", "C=1 tok/s", "gain", "C=32 tok/s", "gain", "pass@1", "accept"),
         [_row(trial, opened.view, findings) for trial in opened.view.trials],

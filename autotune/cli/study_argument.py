@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -12,7 +13,12 @@ from autotune.errors import SettingsError, StudyMismatchError
 from autotune.packaged import find_packaged, list_packaged
 from autotune.settings import StudySettings, load_settings
 from autotune.storage import sqlite_url
+from autotune.study_lock import is_free
 from autotune.study_view import DATABASE_NAME, StudyView, load_study
+from autotune.trial import TrialState
+
+HOST_RECORD = "host.json"
+"""In the folder of a study while something is left to put back."""
 
 STUDIES = Path("studies")
 """Where studies are looked for and where their data goes, seen from the working directory."""
@@ -28,11 +34,19 @@ directory_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class OpenedView:
-    """A stored study as it is read, and where it lies: its folder and its SQLAlchemy URL."""
+    """A stored study as it is read, and where it lies.
+
+    Attributes:
+        view: the study; what a killed tuner left open is interrupted, as it will be when the study goes on.
+        directory: its folder.
+        url: its SQLAlchemy URL.
+        restore_command: puts back what a killed tuner left; ``None`` when nothing is left, or the tuner lives.
+    """
 
     view: StudyView
     directory: Path
     url: str
+    restore_command: str | None = None
 
 
 def find_settings(study: str | None) -> StudySettings:
@@ -79,7 +93,54 @@ def open_view(study: str | None, study_directory: Path | None) -> OpenedView:
     else:
         directory = _latest_directory()
     view = load_study(directory, storage=storage, name=name)
-    return OpenedView(view, directory, storage or sqlite_url(directory / DATABASE_NAME))
+    restore_command = None
+    if is_free(directory):
+        view = _interrupt_open_trials(view)
+        if (directory / HOST_RECORD).exists():
+            is_in_place = directory == STUDIES / directory.name
+            restore_command = f"autotune restore {shlex.quote(directory.name if is_in_place else f'{directory}/')}"
+    return OpenedView(view, directory, storage or sqlite_url(directory / DATABASE_NAME), restore_command)
+
+
+def _interrupt_open_trials(view: StudyView) -> StudyView:
+    """Show what a tuner that is gone left open as what it will become."""
+    return replace(
+        view,
+        trials=tuple(
+            trial
+            if trial.state.is_final
+            else replace(trial, state=TrialState.INTERRUPTED, reason="the tuner ended while this trial was open")
+            for trial in view.trials
+        ),
+    )
+
+
+def find_stored(study: str | None, study_directory: Path | None) -> tuple[StudySettings, Path]:
+    """Find the settings and the folder of a study that may have been run: by study file, name or directory.
+
+    A name means the stored settings where there are some, because they say what was changed on the host.
+
+    Raises:
+        StudyMismatchError: nothing is stored in the directory.
+        SettingsError: there is no such study, or its file is wrong.
+    """
+    if study is not None and Path(study).suffix == ".toml":
+        settings = load_settings(Path(study))
+        return settings, find_directory(settings, study_directory)
+    if study_directory is not None:
+        directory = study_directory
+    elif study is not None and "/" in study:
+        directory = Path(study)
+    else:
+        directory = STUDIES / (study or "embedded")
+        if not (directory / DATABASE_NAME).is_file():
+            return find_settings(study), directory
+    return load_study(directory, name=None if study is None or "/" in study else study).settings, directory
+
+
+def list_left_behind() -> list[Path]:
+    """Return the folders in ./studies whose command left something to put back, or is still at work."""
+    return sorted(path.parent for path in STUDIES.glob(f"*/{HOST_RECORD}"))
 
 
 def _latest_directory() -> Path:

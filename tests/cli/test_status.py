@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 from autotune.study import Study
+from autotune.study_lock import StudyLock
 from tests.cli.conftest import run_command
 from tests.stored_study import SECRET, leave_open, sample_settings
 
@@ -99,6 +100,7 @@ def test_status_as_data_is_json_and_nothing_else(run):
         "noise",
         "time",
         "trials",
+        "restore_command",
     }
     assert data["study"] == "sample"
     assert data["counted"] == 6
@@ -155,10 +157,28 @@ def test_status_reads_a_study_that_another_process_holds_and_leaves_it_alone(sto
     before = (directory / "study.db").read_bytes()
     monkeypatch.chdir(tmp_path)
 
-    result = run_command("status")
+    lock = StudyLock(directory)
+    try:
+        result = run_command("status")
+    finally:
+        lock.release()
 
     assert "9  listed    measuring" in result.stdout
     assert (directory / "study.db").read_bytes() == before
+
+
+def test_what_a_killed_tuner_left_open_is_interrupted(stored, tmp_path, monkeypatch):
+    directory = tmp_path / "studies" / "sample"
+    shutil.copytree(stored / "studies" / "sample", directory)
+    leave_open(directory)
+    monkeypatch.chdir(tmp_path)
+
+    text, data = run_command("status").stdout, json.loads(run_command("status", "--json").stdout)
+
+    assert "9  listed    interrupted" in text
+    assert "trial 9 interrupted: the tuner ended while this trial was open\n" in text
+    assert data["trials"][9]["state"] == "interrupted"
+    assert data["restore_command"] is None
 
 
 def test_status_while_the_lock_is_held(tmp_path, monkeypatch):
