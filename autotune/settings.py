@@ -6,43 +6,103 @@ TOML has no null, so the word ``"none"`` stands for *switched off* wherever a pa
 from __future__ import annotations
 
 import difflib
+import ipaddress
+import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationError, model_validator
 
 from autotune.errors import SettingsError
 from autotune.trial import Cell
 
+LARGEST_SEED: Final = 2**63 - 1
+"""Largest seed of a request: servers read it into 64 bits with a sign."""
+
+LARGEST_SAMPLER_SEED: Final = 2**32 - 1
+"""Largest seed of a sampler: they draw from NumPy's legacy generator."""
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
+
+
+def _check_line(text: str) -> str:
+    """Refuse what no argument, variable or address can hold: NUL and line ends."""
+    bad = next((char for char in text if char in "\0\n\r"), None)
+    if bad is not None:
+        raise ValueError(f"{text!r} holds {bad!r}, which cannot reach a server; leave it out")
+    return text
+
+
+def _check_seed(seed: int) -> int:
+    if seed > LARGEST_SEED:
+        raise ValueError(f"{seed} is more than {LARGEST_SEED}, the largest seed that a server can read")
+    return seed
+
+
+def _check_sampler_seed(seed: int) -> int:
+    if seed > LARGEST_SAMPLER_SEED:
+        raise ValueError(f"{seed} is more than {LARGEST_SAMPLER_SEED}, the largest seed that a sampler can take")
+    return seed
+
+
+def _check_variable(name: str) -> str:
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError(f"{name!r} is no name of a variable; use letters, digits and underscores, no digit first")
+    return name
+
+
+def _check_host(host: str) -> str:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        labels = host.removesuffix(".").split(".")
+        if len(host) > 253 or not all(_HOST_LABEL.fullmatch(label) for label in labels):
+            raise ValueError(
+                f"{host!r} is neither an address nor the name of a host; write for example 127.0.0.1, ::1 or localhost"
+            ) from None
+    return host
+
+
 Value = int | float | str | bool
-Positive = Annotated[float, Field(gt=0)]
-Count = Annotated[int, Field(ge=1)]
-Share = Annotated[float, Field(ge=0, le=1)]
+Switch = StrictBool
+Whole = Annotated[int, Field(strict=True)]
+Positive = Annotated[float, Field(gt=0, strict=True)]
+Weight = Annotated[float, Field(gt=0, le=1e6, strict=True)]
+Count = Annotated[int, Field(ge=1, strict=True)]
+Share = Annotated[float, Field(ge=0, le=1, strict=True)]
+Seed = Annotated[int, Field(ge=0, strict=True), AfterValidator(_check_seed)]
+SamplerSeed = Annotated[int, Field(ge=0, strict=True), AfterValidator(_check_sampler_seed)]
+Line = Annotated[str, AfterValidator(_check_line)]
+Variable = Annotated[str, AfterValidator(_check_variable)]
+Host = Annotated[str, AfterValidator(_check_host)]
 
 
 class _Section(BaseModel):
     """A table of a study file: frozen, and a key it does not know is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ServerSettings(_Section):
     """The server to tune: how it is started and how long its phases may take."""
 
     dialect: Literal["sglang"] = Field("sglang", description="Flags, log lines and endpoints that the server speaks.")
-    command: tuple[str, ...] = Field(
+    command: tuple[Line, ...] = Field(
         ("autotune", "serve"),
         min_length=1,
         description="Program and fixed arguments; parameters are appended. A first word `autotune` means this installation.",
     )
-    environment: dict[str, str] = Field({}, description="Variables that every boot gets, beside those of the tuner.")
+    environment: dict[Variable, Line] = Field(
+        {}, description="Variables that every boot gets, beside those of the tuner."
+    )
     proofs: tuple[str, ...] = Field(
         (),
         description="Properties this server is known to have (`proven_by` in the search space): lets configurations that are the same on it be measured once.",
     )
-    host: str = Field("127.0.0.1", description="Address the server listens on.")
-    port: int = Field(30110, ge=1, le=65535, description="Port the server listens on.")
+    host: Host = Field("127.0.0.1", description="Address the server listens on.")
+    port: Whole = Field(30110, ge=1, le=65535, description="Port the server listens on.")
     ready_timeout_s: Positive = Field(
         300.0, description="Longest time from start to the first checked generation, in seconds."
     )
@@ -53,6 +113,18 @@ class ServerSettings(_Section):
     stop_timeout_s: Positive = Field(
         60.0, description="Patience after SIGTERM before a server we started is killed, in seconds."
     )
+
+    @model_validator(mode="after")
+    def _command_leaves_the_address_to_the_settings(self) -> ServerSettings:
+        for word in self.command:
+            flag = word.partition("=")[0]
+            if flag in ("--host", "--port"):
+                msg = f"command holds {flag}: write server.{flag[2:]} instead, the tuner appends {flag} itself"
+                raise ValueError(msg)
+        if not self.command[0].strip():
+            msg = "command starts with an empty word: name the program first"
+            raise ValueError(msg)
+        return self
 
 
 class DeploymentSettings(_Section):
@@ -73,13 +145,14 @@ class SamplerSettings(_Section):
 class SamplingSettings(_Section):
     """How the server chooses tokens; stated in every request so that no server default can creep in."""
 
-    temperature: float = Field(0.0, ge=0, description="0 is greedy.")
-    top_p: float = Field(1.0, gt=0, le=1, description="Nucleus of the distribution; 1 is all of it.")
-    top_k: int = Field(-1, ge=-1, description="Likeliest tokens kept; -1 is all.")
-    seed: int = Field(
-        1, description="Seed of the first request; every prompt and repeat gets its own, the same for all trials."
+    temperature: float = Field(0.0, ge=0, strict=True, description="0 is greedy.")
+    top_p: float = Field(1.0, gt=0, le=1, strict=True, description="Nucleus of the distribution; 1 is all of it.")
+    top_k: Whole = Field(-1, ge=-1, description="Likeliest tokens kept; -1 is all.")
+    seed: Seed = Field(
+        1,
+        description="Seed of the first request; every prompt and repeat gets its own, the same for all trials.",
     )
-    thinking: bool | None = Field(
+    thinking: Switch | None = Field(
         None, description="Asked for in `chat_template_kwargs`; leave out for models that do not think."
     )
 
@@ -114,10 +187,10 @@ class BenchmarkSettings(_Section):
     )
     output_tokens: Count = Field(512, description="Token limit of an answer.")
     repeats: Count = Field(2, description="Times each cell is measured inside one boot, with prompts of their own.")
-    warmup_requests: int | None = Field(
+    warmup_requests: Whole | None = Field(
         None, ge=0, description="Requests sent before a cell is measured; default: its concurrency."
     )
-    ignore_eos: bool = Field(
+    ignore_eos: Switch = Field(
         False, description="Go on past the end of the answer; changes what is measured, so off by default."
     )
     sampling: SamplingSettings = Field(SamplingSettings(), description="How tokens are chosen.")
@@ -131,7 +204,7 @@ class BenchmarkSettings(_Section):
 class EvaluationSettings(_Section):
     """The coding evaluation of each trial."""
 
-    enabled: bool = Field(True, description="Off: pass@1 stays unknown and guards nothing.")
+    enabled: Switch = Field(True, description="Off: pass@1 stays unknown and guards nothing.")
     problems: Count | None = Field(
         None, description="How many problems, a fixed subset stated by number; default: all."
     )
@@ -145,7 +218,7 @@ class EvaluationSettings(_Section):
 class ObjectiveSettings(_Section):
     """How cells become objectives and which trials are feasible."""
 
-    context_weights: dict[str, Positive] = Field(
+    context_weights: dict[str, Weight] = Field(
         {}, description="Weight of each context length in a speed objective; default: equal."
     )
     max_context_loss: Share = Field(
@@ -159,7 +232,7 @@ class ObjectiveSettings(_Section):
 class PruningSettings(_Section):
     """When a trial is stopped early."""
 
-    enabled: bool = Field(True, description="Stop trials that cannot reach the front any more.")
+    enabled: Switch = Field(True, description="Stop trials that cannot reach the front any more.")
     margin: Share = Field(
         0.05, description="The optimistic bound must be dominated by this share before a trial is stopped."
     )
@@ -185,7 +258,7 @@ class StudySettings(_Section):
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Name of the study and of its folder under `studies/`."
     )
     search_space: str = Field("ddtree", description="A file of `search_spaces/` by name, or a path to one.")
-    seed: int = Field(1, description="Seed of the sampler and of everything random on our side.")
+    seed: SamplerSeed = Field(1, description="Seed of the sampler and of everything random on our side.")
     storage: str | None = Field(None, description="SQLAlchemy URL; default: SQLite in the study's folder.")
     server: ServerSettings = Field(ServerSettings(), description="The server to tune.")
     deployment: DeploymentSettings = Field(DeploymentSettings(), description="Where it runs.")
@@ -235,6 +308,10 @@ def parse_settings(text: str, where: str) -> StudySettings:
     """
     try:
         data = tomllib.loads(text)
+    except RecursionError as error:
+        raise SettingsError(
+            "its tables and lists are nested too deeply", where=where, hint="see docs/settings.md for a working file"
+        ) from error
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(
             f"not valid TOML: {error}", where=where, hint="see docs/settings.md for a working file"

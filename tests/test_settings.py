@@ -1,0 +1,76 @@
+"""What a study file may say, and how what it may not say is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from autotune.errors import SettingsError
+from autotune.settings import parse_settings
+from tests.records import STUDY
+
+
+def with_line(section: str, line: str) -> str:
+    """The small study with one more line in a table."""
+    table = f"[{section}]"
+    return STUDY.replace(table, f"{table}\n{line}") if table in STUDY else f"{STUDY}\n{table}\n{line}\n"
+
+
+@pytest.mark.parametrize(
+    ("section", "line", "said"),
+    [
+        ("objectives", "context_weights = { 128 = inf }", "finite"),
+        ("objectives", "context_weights = { 128 = nan }", "objectives.context_weights.128"),
+        ("objectives", "context_weights = { 128 = 1e308 }", "objectives.context_weights.128"),
+        ("benchmark.sampling", "temperature = inf", "benchmark.sampling.temperature"),
+        ("server", "ready_timeout_s = inf", "server.ready_timeout_s"),
+        ("server", "port = true", "server.port"),
+        ("server", 'port = "30110"', "server.port"),
+        ("server", "port = 30110.0", "server.port"),
+        ("pruning", "margin = true", "pruning.margin"),
+        ("pruning", "enabled = 1", "pruning.enabled"),
+        ("pruning", 'enabled = "yes"', "pruning.enabled"),
+        ("server", 'command = ["a\\u0000"]', "server.command.0"),
+        ("server", 'command = ["a", "b\\nc"]', "server.command.1"),
+        ("server", 'command = [""]', "empty word"),
+        ("server", 'command = ["a", "--port", "1"]', "write server.port instead"),
+        ("server", 'command = ["a", "--host=::"]', "write server.host instead"),
+        ("server", 'environment = { "A=B" = "x" }', "no name of a variable"),
+        ("server", 'environment = { "" = "x" }', "no name of a variable"),
+        ("server", 'environment = { 1A = "x" }', "no name of a variable"),
+        ("server", 'environment = { A = "x\\u0000" }', "server.environment.A"),
+        ("server", 'host = "a\\nb"', "neither an address"),
+        ("server", 'host = ""', "neither an address"),
+        ("server", 'host = ".."', "neither an address"),
+        ("server", 'host = "[::1]"', "neither an address"),
+        ("server", f'host = "{"a" * 70}.x"', "neither an address"),
+        ("benchmark.sampling", f"seed = {2**63}", "benchmark.sampling.seed"),
+        ("benchmark.sampling", "seed = -1", "benchmark.sampling.seed"),
+    ],
+)
+def test_a_value_that_no_server_or_figure_can_take_is_refused_by_name(section: str, line: str, said: str):
+    with pytest.raises(SettingsError) as caught:
+        parse_settings(with_line(section, line), "study.toml")
+
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "0.0.0.0", "localhost", "gpu-7.example.org.", "my_host"])
+def test_addresses_and_names_are_hosts(host: str):
+    assert parse_settings(with_line("server", f'host = "{host}"'), "study.toml").server.host == host
+
+
+def test_whole_numbers_serve_where_a_number_is_wanted():
+    settings = parse_settings(with_line("server", "ready_timeout_s = 9"), "study.toml")
+
+    assert settings.server.ready_timeout_s == 9.0
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 5000, "a = " + "{b=" * 5000])
+def test_a_file_that_is_nested_without_end_is_refused(text: str):
+    with pytest.raises(SettingsError, match="nested too deeply"):
+        parse_settings(text, "study.toml")
+
+
+def test_a_seed_that_no_sampler_takes_is_refused():
+    with pytest.raises(SettingsError, match="the largest seed that a sampler can take"):
+        parse_settings(STUDY.replace('name = "test"', f'name = "test"\nseed = {2**32}', 1), "study.toml")
