@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -28,28 +29,41 @@ def fetch_json(url: str, *, body: Any = None, timeout_s: float) -> tuple[int, An
 
     An answer that is not JSON is returned as ``None``.
 
+    Args:
+        url: what is asked.
+        body: of the POST.
+        timeout_s: for everything together, from connecting to the last byte: bytes that drip do not prolong it.
+
     Raises:
-        Unanswered: refused, reset, timed out, or larger than 16 MiB.
+        Unanswered: refused, reset, timed out, larger than 16 MiB, or not a URL.
     """
-    timeout = httpx.Timeout(timeout_s, connect=min(_CONNECT_TIMEOUT_S, timeout_s))
     try:
-        with (
-            httpx.Client(timeout=timeout, trust_env=False) as client,
-            client.stream("GET" if body is None else "POST", url, json=body) as response,
-        ):
-            data = bytearray()
-            for chunk in response.iter_bytes():
-                data += chunk
-                if len(data) > _LARGEST_ANSWER:
-                    raise Unanswered("the answer is larger than 16 MiB")
-            status = response.status_code
+        status, data = asyncio.run(_fetch(url, body, timeout_s))
     except httpx.ConnectError as error:
         raise Unanswered("connection refused", is_refused=True) from error
-    except httpx.TimeoutException as error:
-        raise Unanswered(f"no answer within {timeout_s:.0f} s") from error
-    except httpx.HTTPError as error:
+    except (httpx.TimeoutException, TimeoutError) as error:
+        raise Unanswered(f"no whole answer within {timeout_s:.0f} s") from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Unanswered(f"{type(error).__name__}: {error}") from error
+    except BaseExceptionGroup as group:  # of the tasks that connect; a signal must stay the one exception that it is
+        raise group.exceptions[0] from None
     try:
         return status, json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return status, None
+
+
+async def _fetch(url: str, body: Any, timeout_s: float) -> tuple[int, bytes]:
+    """Return the status and the bytes of the answer."""
+    timeout = httpx.Timeout(timeout_s, connect=min(_CONNECT_TIMEOUT_S, timeout_s))
+    data = bytearray()
+    async with (
+        asyncio.timeout(timeout_s),  # httpx counts anew at each byte
+        httpx.AsyncClient(timeout=timeout, trust_env=False) as client,
+        client.stream("GET" if body is None else "POST", url, json=body) as response,
+    ):
+        async for chunk in response.aiter_bytes():
+            data += chunk
+            if len(data) > _LARGEST_ANSWER:
+                raise Unanswered("the answer is larger than 16 MiB")
+        return response.status_code, bytes(data)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from autotune.servers.json_client import Unanswered, fetch_json
+
+HEADERS = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
+PAUSE_S = 0.1
+
+
+@contextmanager
+def answering(at_once: bytes, *, dripping: bytes = b"") -> Iterator[str]:
+    """Answer one request: a part at once, then a byte every 0.1 s."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(10)
+        is_over = threading.Event()
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                try:
+                    connection.sendall(at_once)
+                    for byte in dripping:
+                        if is_over.wait(PAUSE_S):
+                            return
+                        connection.sendall(bytes([byte]))
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        finally:
+            is_over.set()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("at_once", "dripping"),
+    [(HEADERS % 100, b" " * 100), (b"HTTP/1.1 200 OK\r\n", b"X-Slow: " + b"a" * 92)],
+    ids=["body", "headers"],
+)
+def test_an_answer_that_drips_is_given_up_when_the_time_is_over(at_once: bytes, dripping: bytes):
+    with answering(at_once, dripping=dripping) as url:
+        started = time.monotonic()
+        with pytest.raises(Unanswered, match="no whole answer"):
+            fetch_json(url, timeout_s=0.5)
+
+        assert time.monotonic() - started < 5
+
+
+def test_a_slow_answer_within_the_time_is_read_whole():
+    with answering(HEADERS % 2, dripping=b"{}") as url:
+        assert fetch_json(url, timeout_s=20) == (200, {})
+
+
+@pytest.mark.parametrize("body", [b"[" * 200_000, b"1" * 5000, b"\xff"], ids=["deep", "long number", "not text"])
+def test_json_that_nobody_can_read_is_no_answer(body: bytes):
+    with answering(HEADERS % len(body) + body) as url:
+        assert fetch_json(url, timeout_s=20) == (200, None)
+
+
+def test_a_url_that_is_none_is_said():
+    with pytest.raises(Unanswered, match="InvalidURL"):
+        fetch_json("http://127.0.0.1:port/", timeout_s=1)
