@@ -11,37 +11,47 @@ from collections.abc import Sequence
 from autotune.errors import ConfigurationRejected, OutOfMemory, ServerCrashed, ServerError
 
 _TAIL_LINES = 20
+_NEAR_END_LINES = 400  # the tracebacks of all ranks of one start
+_NEAR_END_SERVING_LINES = 60  # after that many lines a server has lived on
+_LONGEST_LINE = 2000
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_STAMP = re.compile(r"\[\d{4}-\d\d-\d\d[^\]]*\]\s*")
+_STAMP = re.compile(r"\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\]]*\]\s*")
+_READY = "The server is fired up and ready to roll!"
 _ARGPARSE = re.compile(r"(?:[\w./-]+: )?error: (?P<why>.+)", re.IGNORECASE)
 _REFUSAL = re.compile(r"(?:[\w.]+\.)?(?:ValueError|AssertionError|NotImplementedError|ConfigurationError): (?P<why>.+)")
 _ARGUMENT_CODE = re.compile(r'File ".*(?:server_args|arg_groups|speculative_hook|flags)[^"]*", line \d+')
 _MEMORY = re.compile(
-    r"(?:Exception: |RuntimeError: |Capture (?:cuda )?graph failed: )*"
-    r"(?:(?:torch\.)?(?:cuda\.)?OutOfMemoryError\b"
-    r"|CUDA out of memory\b|CUDA error: out of memory\b|HIP out of memory\b"
-    r"|MemoryError\b|Not enough memory\b"
+    r"(?:Scheduler hit an exception: |Capture (?:cuda|CUDA) graph failed: |(?:[A-Za-z_][\w.]*Error|Exception): )*"
+    r"(?:(?:[\w.]+\.)?(?:OutOfMemoryError|_?ArrayMemoryError|MemoryError)(?::|$)"
+    r"|(?:CUDA|HIP) out of memory(?:[.:]|$)"
+    r"|(?:CUDA|HIP)(?: driver| runtime)? error: out of memory\b"
+    r"|[Nn]ot enough memory(?:[.:]|$)"
     r"|DDTREE draft OOM\b"
+    r"|\[Errno 12\] Cannot allocate memory\b"
+    r"|(?:terminate called after throwing an instance of '|what\(\):\s+)?std::bad_alloc\b"
     r"|\[enforce fail at [^\]]*\][^:]*: not enough memory\b"
     r"|.{0,80}DefaultCPUAllocator: (?:can't allocate|not enough) memory\b"
     r"|.{0,80}CUBLAS_STATUS_ALLOC_FAILED\b|.{0,80}cudaErrorMemoryAllocation\b)"
 )
 _FATAL = re.compile(
-    r"Received sigquit from a child process|Initialization failed|Scheduler hit an exception"
-    r"|Scheduler or DataParallelController|.{0,40}Errno 98\].*address already in use",
-    re.IGNORECASE,
+    r"Received sigquit from a child process?\.|Initialization failed\. warmup error:|Scheduler hit an exception: "
+    r"|Scheduler or DataParallelController \d+ terminated with |.{0,40}Errno 98\].*address already in use"
 )
+_ORDERLY_ENDS = (0, -2, -15)
 _EXCEPTION = re.compile(r"(?:[A-Za-z_][\w.]*)(?:Error|Exception|Interrupt)\b")
 
 
 def strip_line(line: str) -> str:
     """Remove colours, the carriage return and the time stamp of one log line."""
-    return _STAMP.sub("", _ESCAPE.sub("", line).strip("\r\n "), count=1)
+    return _split(line)[1]
 
 
 def find_fatal_line(log_lines: Sequence[str]) -> str | None:
-    """Return the first line after which a starting server cannot become ready any more."""
-    return next((line for line in map(strip_line, log_lines) if _FATAL.match(line)), None)
+    """Return the first line after which a starting server cannot become ready any more.
+
+    Only a record counts that the server stamped itself: the words of a prompt may say anything.
+    """
+    return next((text for is_stamped, text in map(_split, log_lines) if is_stamped and _FATAL.match(text)), None)
 
 
 def classify_failure(log_lines: Sequence[str], exit_code: int | None) -> ServerError:
@@ -51,12 +61,15 @@ def classify_failure(log_lines: Sequence[str], exit_code: int | None) -> ServerE
         log_lines: all lines of the boot.
         exit_code: of the process, negative for a signal; ``None`` while it lives.
     """
-    lines = [strip_line(line) for line in log_lines]
+    records = [_split(line) for line in log_lines]
+    lines = [text for _, text in records]
     tail = tuple(lines[-_TAIL_LINES:])
-    memory = next((line for line in lines if _MEMORY.match(line)), None)
+    was_ready = any(is_stamped and text.startswith(_READY) for is_stamped, text in records)
+    near_end = lines[-(_NEAR_END_SERVING_LINES if was_ready else _NEAR_END_LINES) :]
+    memory = None if exit_code in _ORDERLY_ENDS else next((line for line in near_end if _MEMORY.match(line)), None)
     if memory is not None:
         return OutOfMemory(
-            f"out of memory while starting: {memory}",
+            f"out of memory while {'serving' if was_ready else 'starting'}: {memory}",
             hint="this configuration needs more memory than there is",
             log_lines=_with_tail(memory, tail),
         )
@@ -67,12 +80,19 @@ def classify_failure(log_lines: Sequence[str], exit_code: int | None) -> ServerE
             hint="the server's --help says what it takes",
             log_lines=_with_tail(refusal, tail),
         )
-    cause = next((line for line in reversed(lines) if _EXCEPTION.match(line)), None) or find_fatal_line(lines)
+    cause = next((line for line in reversed(near_end) if _EXCEPTION.match(line)), None) or find_fatal_line(log_lines)
     return ServerCrashed(
         f"{_say_end(exit_code)}; its last words: {cause or next((line for line in reversed(lines) if line), 'none')}",
         hint="see the end of its log",
         log_lines=tail,
     )
+
+
+def _split(line: str) -> tuple[bool, str]:
+    """Return whether the server stamped a line, and the line without stamp, colours and what is too long to be read."""
+    text = _ESCAPE.sub("", line[:_LONGEST_LINE]).strip("\r\n ")
+    stamp = _STAMP.match(text)
+    return (False, text) if stamp is None else (True, text[stamp.end() :])
 
 
 def _find_refusal(lines: Sequence[str], exit_code: int | None) -> str | None:

@@ -17,6 +17,16 @@ from autotune.servers.sglang_log import classify_failure, find_fatal_line, strip
         "\x1b[31mRuntimeError: Not enough memory. Please try to increase --mem-fraction-static.\x1b[0m\r",
         "DDTREE draft OOM when allocating 64 block tokens.",
         "MemoryError",
+        "torch.AcceleratorError: CUDA error: out of memory",
+        "[2026-01-01 10:00:00 TP0] Scheduler hit an exception: torch.OutOfMemoryError: CUDA out of memory. Tried",
+        "Exception: Capture CUDA graph failed: CUDA out of memory",
+        "ValueError: Not enough memory. Please increase --mem-fraction-static",
+        "RuntimeError: HIP error: out of memory",
+        "RuntimeError: CUDA driver error: out of memory",
+        "terminate called after throwing an instance of 'std::bad_alloc'",
+        "  what():  std::bad_alloc",
+        "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 8.00 GiB",
+        "OSError: [Errno 12] Cannot allocate memory",
         "RuntimeError: [enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: 4 bytes",
         "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
     ],
@@ -70,7 +80,8 @@ def test_refused_arguments_are_quoted(lines: list[str], exit_code: int, reason: 
         ([], 1, "ended with code 1"),
         ([], -9, "dmesg"),
         ([], -11, "signal 11"),
-        (["Scheduler hit an exception: boom"], None, "fatal error"),
+        (["[2026-01-01 10:00:00 TP0] Scheduler hit an exception: boom"], None, "fatal error"),
+        (["CUDA out of memory is what many people ask about"], 1, "ended with code 1"),
         (['[2026-01-01 10:00:00] Receive: prompt="torch.OutOfMemoryError: CUDA out of memory"', "boom"], 1, "boom"),
     ],
 )
@@ -83,3 +94,51 @@ def test_anything_else_is_unexplained(lines: list[str], exit_code: int | None, w
 
 def test_a_healthy_log_has_no_fatal_line():
     assert find_fatal_line(["[2026-01-01 10:00:00] Load weight end.", "Capture cuda graph begin."]) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Initialization failed. warmup error: status 500",
+        "Received sigquit from a child process. It usually means the child failed.",
+        "Scheduler hit an exception: Traceback (most recent call last):",
+    ],
+)
+def test_only_the_servers_own_record_is_fatal(line: str):
+    """A prompt that is logged over several lines may hold the same words."""
+    assert find_fatal_line([line]) is None
+    assert find_fatal_line([f"[2026-01-01 10:00:00 TP0] {line}"]) == line
+
+
+@pytest.mark.parametrize("line", ["Initialization failed is what I see", "Scheduler hit an exception? asked the user"])
+def test_half_a_phrase_is_not_fatal(line: str):
+    assert find_fatal_line([f"[2026-01-01 10:00:00] {line}"]) is None
+
+
+@pytest.mark.parametrize("exit_code", [0, -2, -15])
+def test_a_server_that_was_told_to_end_did_not_run_out_of_memory(exit_code: int):
+    assert type(classify_failure(["torch.OutOfMemoryError: CUDA out of memory."], exit_code)) is ServerCrashed
+
+
+def test_memory_that_ran_out_long_before_the_end_is_not_its_cause():
+    lines = [
+        "[2026-01-01 10:00:00] The server is fired up and ready to roll!",
+        "[2026-01-01 10:00:01] CUDA out of memory. Retracting requests.",
+        *(f"[2026-01-01 10:01:00] Decode batch {step}" for step in range(100)),
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+    ]
+
+    error = classify_failure(lines, 1)
+
+    assert type(error) is ServerCrashed
+    assert "illegal memory access" in error.message
+
+
+@pytest.mark.parametrize(("was_ready", "words"), [(True, "while serving"), (False, "while starting")])
+def test_when_memory_ran_out_is_said(was_ready: bool, words: str):
+    before = ["[2026-01-01 10:00:00] The server is fired up and ready to roll!"] if was_ready else []
+
+    error = classify_failure([*before, "torch.OutOfMemoryError: CUDA out of memory."], 1)
+
+    assert type(error) is OutOfMemory
+    assert words in error.message
