@@ -33,11 +33,30 @@ class RecordFile:
     def append(self, line: dict[str, Any]) -> None:
         """Write one line and hand it to the operating system, so that a killed tuner loses nothing.
 
+        Text that is no Unicode is written with escapes instead: what a model wrote must not end a study.
+
         Raises:
             OSError: the disk is full or the file cannot be written.
             ValueError: the file is not open.
         """
         if self._file is None:
             raise ValueError(f"{self._path} is not open")
-        self._file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+        try:
+            data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+        except TypeError:
+            data = orjson.dumps(_make_writable(line), option=orjson.OPT_APPEND_NEWLINE, default=repr)
+        self._file.write(data)
         self._file.flush()
+
+
+def _make_writable(value: Any) -> Any:
+    """Put what JSON in UTF-8 cannot hold, halves of surrogate pairs and huge integers, into escapes and digits."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_make_writable(str(key)): _make_writable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_make_writable(item) for item in value]
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        return hex(value)
+    return value

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from autotune.errors import SandboxUnavailable
-from autotune.evaluation.isolated_program import DEEPEST
+from autotune.evaluation.isolated_program import CONFINED, DEEPEST
 from autotune.evaluation.problem import HiddenTest, Problem
 from autotune.trial import ProblemResult, Verdict
 
@@ -36,6 +36,7 @@ _START = (
 )
 _LARGEST_REPORT = 1 << 20
 _LONGEST_VALUE = 120
+_LONGEST_REASON = 300
 _RELATIVE_TOLERANCE = 1e-9
 _ABSOLUTE_TOLERANCE = 1e-12
 
@@ -69,9 +70,10 @@ _PROBED = ("network", "local sockets", "processes", "signals", "the problems", "
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """How a process ended: its report, or ``None``, and what ended it."""
+    """How a process ended: its report, or ``None``, whether it was confined first, and what ended it."""
 
     report: Any
+    confined: bool
     timed_out: bool
     oversized: bool
     returncode: int
@@ -143,7 +145,7 @@ class Sandbox:
             }
             ending = self._run(marshal.dumps(task))
         verdict, reason = _give_verdict(problem, ending, secret, self._time_limit_s, on_result)
-        return ProblemResult(problem.entry_point, verdict, reason)
+        return ProblemResult(problem.entry_point, verdict, make_printable(reason))
 
     def _run(self, task: bytes) -> _Ending:
         command = [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", _START]
@@ -181,7 +183,9 @@ class Sandbox:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         oversized = len(data) > _LARGEST_REPORT
-        return _Ending(None if oversized else _parse_report(data), timed_out, oversized, process.returncode)
+        confined = data.startswith(CONFINED)
+        report = None if oversized else _parse_report(data.removeprefix(CONFINED))
+        return _Ending(report, confined, timed_out, oversized, process.returncode)
 
 
 def _read(descriptor: int, deadline_s: float) -> tuple[bytes, bool]:
@@ -228,8 +232,10 @@ def _give_verdict(
     if not isinstance(report, dict) or report.get("secret") != secret:
         return Verdict.ERROR, f"ended before the last test ({_describe_ending(ending.returncode)})"
     if "unavailable" in report:
+        if ending.confined:
+            return Verdict.ERROR, "the program forged a report"
         raise SandboxUnavailable(
-            f"generated code cannot be isolated here: {report['unavailable']}",
+            make_printable(f"generated code cannot be isolated here: {report['unavailable']}"),
             where="coding evaluation",
             hint="Linux 5.13 or newer with Landlock and seccomp is needed; evaluation.enabled = false goes without",
         )
@@ -242,7 +248,8 @@ def _give_verdict(
             got, expected = _crop(render_result(result)), _crop(repr(test.expected))
             return Verdict.WRONG, f"test {number}: {call} gave {got}, expected {expected}"
     if "error" in report or len(results) != len(problem.tests):
-        return Verdict.ERROR, str(report.get("error", "results are missing"))
+        error = report.get("error", "results are missing")
+        return Verdict.ERROR, error if isinstance(error, str) else "the program forged a report"
     return Verdict.PASSED, ""
 
 
@@ -305,6 +312,15 @@ def render_result(result: Any, depth: int = 6) -> str:
         inside = ", ".join(render_result(item, depth - 1) for item in content[:_LONGEST_VALUE])
         return f"{brackets[0]}{inside}{brackets[1]}"
     return _crop(f"an object of type {content}" if kind == "other" else f"{kind} {content}")
+
+
+def make_printable(reason: str) -> str:
+    r"""Make text that came from a judged program short, and such that it can be written anywhere.
+
+    >>> make_printable("a\ud800b")
+    'a\\ud800b'
+    """
+    return reason[:_LONGEST_REASON].encode("utf-8", "backslashreplace").decode()[:_LONGEST_REASON]
 
 
 def _is_close(expected: float, result: float) -> bool:

@@ -35,6 +35,20 @@ def test_a_closed_file_takes_no_line(tmp_path: Path):
         RecordFile(tmp_path / "records.jsonl").append({})
 
 
+def test_text_that_is_no_unicode_is_written_with_escapes(tmp_path: Path):
+    path = tmp_path / "records.jsonl"
+
+    with RecordFile(path) as file:
+        file.append({"reason": "a\ud800b", "all": ["\udfff", ("c",)], "\ud801": 1, "count": 1 << 80})
+
+    assert json.loads(path.read_text()) == {
+        "reason": "a\\ud800b",
+        "all": ["\\udfff", ["c"]],
+        "\\ud801": 1,
+        "count": hex(1 << 80),
+    }
+
+
 def test_a_record_as_a_line_holds_what_the_figures_are_made_of(tmp_path: Path):
     record = RequestRecord(
         prompt_id="p",

@@ -163,6 +163,63 @@ def test_noise_on_the_report_pipe_is_an_error(report):
     assert judge(code).verdict is Verdict.ERROR
 
 
+RAW_FORGER = """
+import os, sys
+frame = sys._getframe()
+while "report_fd" not in frame.f_locals:
+    frame = frame.f_back
+task, report_fd = frame.f_locals["task"], frame.f_locals["report_fd"]
+os.write(report_fd, ('{"secret": "%s", @}' % task["secret"]).encode())
+os._exit(0)
+"""
+
+
+def test_a_program_cannot_claim_that_it_is_not_isolated():
+    result = judge(RAW_FORGER.replace("@", '"unavailable": "gotcha"'))
+
+    assert result == ProblemResult("f", Verdict.ERROR, "the program forged a report")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(x): raise ValueError('\\ud800')",
+        "def f(x): return '\\ud800'",
+        "def f(x): return {'\\ud800': b'1'}",
+        "def f(x): return type('\\udfff'.encode('utf-8', 'replace').decode(), (), {})()",
+        RAW_FORGER.replace("@", '"results": [], "error": "\\\\ud800%s"').replace(
+            'task["secret"]', '(task["secret"], "a" * 60_000)'
+        ),
+        RAW_FORGER.replace("@", '"results": [], "error": ["\\\\ud800"]'),
+        RAW_FORGER.replace("@", '"results": [{"other": "\\\\ud800"}, {}]'),
+    ],
+)
+def test_a_reason_is_short_and_can_be_written_as_utf8(code):
+    result = judge(code)
+
+    assert result.verdict in (Verdict.ERROR, Verdict.WRONG)
+    assert result.reason
+    assert len(result.reason.encode("utf-8")) <= 1200
+    assert len(result.reason) <= 300
+
+
+@pytest.mark.parametrize(
+    "sabotage",
+    [
+        "import builtins\nfor name in ('isinstance', 'type', 'str', 'int', 'enumerate', 'BaseException'): setattr(builtins, name, None)",
+        "import sys\nsys.settrace(lambda *_: 1 / 0)",
+        "import sys\nsys.setprofile(lambda *_: 1 / 0)"
+        if sys.version_info < (3, 0)
+        else "import sys\nsys.setprofile(lambda *_: None)",
+        "import os, sys\nos._exit = os.write = None\nsys.modules.clear()",
+    ],
+    ids=["builtins", "trace", "profile", "modules"],
+)
+def test_a_right_function_passes_whatever_its_program_replaced(sabotage):
+    """case 61"""
+    assert judge(f"{sabotage}\n{RIGHT}") == ProblemResult("f", Verdict.PASSED)
+
+
 SEARCH = """
 import gc, os, sys
 found = []
@@ -218,7 +275,7 @@ builtins.open = builtins.isinstance = builtins.type = builtins.print = None
     untouched = (os.unlink, open, isinstance)
 
     assert judged.judge(PROBLEM, code.split("import builtins", maxsplit=1)[0] + RIGHT).verdict is Verdict.PASSED
-    assert judged.judge(PROBLEM, code + RIGHT).verdict is not Verdict.PASSED
+    assert judged.judge(PROBLEM, code + RIGHT).verdict is Verdict.PASSED
     assert judged.judge(PROBLEM, RIGHT).verdict is Verdict.PASSED
     assert (os.unlink, open, isinstance) == untouched
 
