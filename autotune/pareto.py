@@ -131,7 +131,11 @@ def choose(trials: Sequence[TrialRecord], baseline: TrialRecord, rule: ExportSet
             allowed.append((merit, -point.trials[0].number, ratios, point))
     limit = f"losing at most {rule.max_loss:.0%} at either concurrency"
     if not allowed:
-        why = f"; {refused} faster at one concurrency lose more at the other" if refused else ""
+        why = ""
+        if refused == 1:
+            why = "; 1 point of the front that is faster at one concurrency loses more at the other"
+        elif refused:
+            why = f"; {refused} points of the front that are faster at one concurrency lose more at the other"
         return Choice(baseline, f"the baseline stays: no trial beats it by the rule {rule.rule!r} while {limit}{why}")
     _, _, ratios, best = max(allowed, key=lambda item: item[:2])
     goal = {

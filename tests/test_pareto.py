@@ -120,7 +120,7 @@ def test_the_baseline_stays_when_nothing_beats_it():
     choice = choose([BASELINE, FAST_C1], BASELINE, ExportSettings())
 
     assert choice.trial is BASELINE
-    assert "1 faster at one concurrency lose more at the other" in choice.reason
+    assert "1 point of the front that is faster at one concurrency loses more at the other" in choice.reason
     assert choose([], BASELINE, ExportSettings()).trial is BASELINE
     assert "not known yet" in choose([], make_trial(0, None, None), ExportSettings()).reason
 

@@ -119,7 +119,9 @@ def render_ending(
         f"  autotune report {settings.name}{place}      one page with everything",
         f"  autotune dashboard {settings.name}{place}   to look around in a browser",
     ]
-    if findings.choice is not None:
+    if findings.is_baseline_recommended:
+        lines.append("  nothing to change: the server was found with the recommended configuration")
+    elif findings.choice is not None:
         lines.append(f"  autotune export {settings.name}{place} > 50-autotune.conf")
     if outcome.exit_code:
         lines.append("  the same command again continues where this one ended")

@@ -48,6 +48,8 @@ def command(study: str | None, study_directory: Path | None, as_json: bool) -> N
         ("", "trial", "kind", "state", "configuration", "C=1 tok/s", "gain", "C=32 tok/s", "gain", "pass@1", "accept"),
         [_row(trial, opened.view, findings) for trial in opened.view.trials],
     )
+    if findings.choice is not None:
+        render.show("> recommended  * also on the front: no other trial is faster at both")
     for trial in opened.view.trials:
         if trial.reason:
             render.show(f"trial {trial.number} {trial.state.value}: {clean(trial.reason)}")
@@ -72,7 +74,8 @@ def render_summary(view: StudyView, findings: Findings, directory: Path) -> list
             "" if is_baseline else f", {render_gain_with_interval(found.get(number))} against the baseline"
             for found in (findings.gains_c1, findings.gains_c32)
         ]
-        itself = " (the baseline)" if is_baseline else ""
+        pooled = f", {findings.baseline_boots} boots pooled" if findings.baseline_boots > 1 else ""
+        itself = f" (the baseline{pooled})" if is_baseline else ""
         lines += [
             f"  recommended: trial {number}{itself}, {view.space.describe(choice.trial.configuration)}",
             f"  why:         {choice.reason}",
@@ -88,7 +91,7 @@ def _row(trial: TrialRecord, view: StudyView, findings: Findings) -> tuple[str, 
     accept = accept_length(trial, 32) or accept_length(trial, 1)
     speeds = trial.objectives
     return (
-        "*" if findings.is_on_front(trial) else "",
+        ">" if findings.is_recommended(trial) else "*" if findings.is_on_front(trial) else "",
         str(trial.number),
         trial.kind.value,
         trial.state.value,

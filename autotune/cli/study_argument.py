@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from autotune.errors import SettingsError, StudyMismatchError
+from autotune.errors import AutotuneError, SettingsError, StudyMismatchError
 from autotune.packaged import find_packaged, list_packaged
 from autotune.settings import StudySettings, load_settings
 from autotune.storage import sqlite_url
@@ -144,16 +144,24 @@ def list_left_behind() -> list[Path]:
 
 
 def _latest_directory() -> Path:
-    """Return the study of ./studies that was written last.
+    """Return the study of ./studies that was written last; one without a trial only where all are.
 
     Raises:
         StudyMismatchError: there is none.
     """
-    databases = sorted(STUDIES.glob(f"*/{DATABASE_NAME}"), key=lambda path: path.stat().st_mtime)
+    databases = sorted(STUDIES.glob(f"*/{DATABASE_NAME}"), key=lambda path: path.stat().st_mtime, reverse=True)
     if not databases:
         raise StudyMismatchError(
             "no study has been run here",
             where=str(STUDIES.absolute()),
             hint="run `autotune optimize --trials 20` first, or name a study with --study-directory",
         )
-    return databases[-1].parent
+    return next((path.parent for path in databases if _has_trials(path.parent)), databases[0].parent)
+
+
+def _has_trials(directory: Path) -> bool:
+    """True also for a study that cannot be read: whoever opens it must hear of that."""
+    try:
+        return bool(load_study(directory).trials)
+    except AutotuneError:
+        return True

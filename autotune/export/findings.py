@@ -53,9 +53,11 @@ class Findings:
 
     Attributes:
         baseline: all its boots pooled; ``None`` until one is complete.
+        baseline_boots: how many complete boots that are.
         front: the Pareto front, fastest at C=1 first.
         choice: the recommended trial and why; ``None`` without a baseline.
-        gains_c1: trial number -> speed relative to the baseline at C=1 (1.1 is 10 % faster), where it can be compared.
+        gains_c1: trial number -> speed relative to the baseline at C=1 (1.1 is 10 % faster), where it can be compared;
+            boots of the baseline have none, because they are what it is relative to.
         gains_c32: the same at C=32.
         states: how many trials ended, or are, in each state.
         noise: ``None`` until the baseline was booted twice.
@@ -63,6 +65,7 @@ class Findings:
     """
 
     baseline: TrialRecord | None
+    baseline_boots: int
     front: tuple[FrontPoint, ...]
     choice: Choice | None
     gains_c1: Mapping[int, Figure]
@@ -75,6 +78,15 @@ class Findings:
         """True when no other trial beats this one."""
         return any(trial.number == member.number for point in self.front for member in point.trials)
 
+    def is_recommended(self, trial: TrialRecord) -> bool:
+        """True for the trial that would be exported."""
+        return self.choice is not None and trial.number == self.choice.trial.number
+
+    @property
+    def is_baseline_recommended(self) -> bool:
+        """True when nothing beats the baseline, so that there is nothing to change."""
+        return self.baseline is not None and self.is_recommended(self.baseline)
+
 
 def find(view: StudyView) -> Findings:
     """Draw every conclusion from a stored study."""
@@ -83,14 +95,17 @@ def find(view: StudyView) -> Findings:
     if baseline is not None:
         for concurrency, found in gains.items():
             for trial in view.trials:
-                if trial == baseline:
-                    continue  # its only boot: a gain over itself says nothing
+                if trial.kind is TrialKind.BASELINE:
+                    continue  # a gain over itself says nothing
                 gain = measure_gain(trial, baseline, concurrency, view.settings)
                 if gain is not None:
                     found[trial.number] = gain
     points = with_one_baseline(view.trials, view.settings)
     return Findings(
         baseline=baseline,
+        baseline_boots=sum(
+            trial.kind is TrialKind.BASELINE and trial.state is TrialState.COMPLETE for trial in view.trials
+        ),
         front=front(points),
         choice=None if baseline is None else choose(points, baseline, view.settings.export),
         gains_c1=gains[1],

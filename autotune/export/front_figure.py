@@ -16,6 +16,7 @@ _GROUPS = (
     ("stopped early", lambda point: point.mark is Mark.PRUNED and not point.is_baseline, _GREY),
     ("infeasible", lambda point: point.mark is Mark.INFEASIBLE and not point.is_baseline, _GREY),
     ("beaten by another", lambda point: point.mark is Mark.DOMINATED and not point.is_baseline, "#5c6875"),
+    ("another boot of the baseline", lambda point: point.mark is Mark.ANOTHER_BOOT, _AMBER),
     ("on the front", lambda point: point.mark is Mark.FRONT and not point.is_baseline, _BLUE),
     ("baseline", lambda point: point.is_baseline, _AMBER),
 )
@@ -74,6 +75,8 @@ def _draw_group(name: str, members: Sequence[Point], colour: str) -> Any:
 def _symbol(point: Point) -> str:
     if point.is_baseline:
         return "diamond"
+    if point.mark is Mark.ANOTHER_BOOT:
+        return "diamond-open"
     if point.mark is Mark.PRUNED:
         return "x-thin-open"
     symbol = _SYMBOLS.get(point.arm or "", "circle")

@@ -95,7 +95,8 @@ def escape_markdown(text: str) -> str:
 def _figures(trial: TrialRecord, findings: Findings) -> list[str]:
     speeds = trial.objectives
     lines = [
-        f"- {name}: {render_figure(figure)} tokens/s, {render_gain_with_interval(gain)} against the baseline"
+        f"- {name}: {render_figure(figure)} tokens/s"
+        + ("" if gain is None else f", {render_gain_with_interval(gain)} against the baseline")
         for name, figure, gain in (
             ("one user (C=1)", speeds.tokens_per_s_c1, findings.gains_c1.get(trial.number)),
             ("32 users (C=32)", speeds.tokens_per_s_c32, findings.gains_c32.get(trial.number)),

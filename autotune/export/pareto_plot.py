@@ -129,7 +129,7 @@ def _shape(point: Point, x: float, y: float) -> str:
     """A diamond is the baseline, a square plain decoding, a triangle the chain, a cross a pruned trial, a dot a tree."""
     if point.mark is Mark.PRUNED:
         return f"M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8"
-    if point.is_baseline:
+    if point.is_baseline or point.mark is Mark.ANOTHER_BOOT:
         return f"M{x:.1f} {y - 8:.1f}l8 8l-8 8l-8 -8z"
     if point.arm == "plain":
         return f"M{x - 5.5:.1f} {y - 5.5:.1f}h11v11h-11z"
@@ -142,7 +142,11 @@ def _draw_labels(points: Sequence[Point], x_axis: _Axis, y_axis: _Axis) -> list[
     """Write the numbers of front and baseline, each where it covers no other label and no other point."""
     taken = [(x_axis.place(point.x) - 6, y_axis.place(point.y) - 6, 12.0, 12.0) for point in points]
     parts = []
-    named = [p for p in points if p.mark is Mark.FRONT or p.is_baseline or p.arm in {"plain", "chain"}]
+    named = [
+        p
+        for p in points
+        if p.mark is Mark.FRONT or p.is_baseline or (p.arm in {"plain", "chain"} and p.mark is not Mark.ANOTHER_BOOT)
+    ]
     for point in sorted(named, key=lambda point: not point.is_recommended):
         words = point.label
         if point.is_baseline:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from autotune.export.findings import Findings
 from autotune.export.wording import render_figure
-from autotune.trial import Figure, TrialState
+from autotune.trial import Figure, TrialKind, TrialState
 
 if TYPE_CHECKING:
     from autotune.study_view import StudyView
@@ -21,6 +21,8 @@ class Mark(Enum):
     """No other trial beats it."""
     DOMINATED = "dominated"
     """Complete, but another trial is better at both."""
+    ANOTHER_BOOT = "another-boot"
+    """A single later boot of the baseline, which is drawn pooled."""
     PRUNED = "pruned"
     """Stopped early."""
     INFEASIBLE = "infeasible"
@@ -74,7 +76,13 @@ def locate_points(view: StudyView, findings: Findings) -> list[Point]:
         if x is None and y is None:
             continue
         mark = {TrialState.PRUNED: Mark.PRUNED, TrialState.COMPLETE: Mark.DOMINATED}.get(trial.state, Mark.INFEASIBLE)
+        if trial.kind is TrialKind.BASELINE and not is_baseline and mark is Mark.DOMINATED:
+            mark = Mark.ANOTHER_BOOT
         title = f"trial {trial.number}, {trial.state.value}: {view.space.describe(trial.configuration)}"
+        if is_baseline and findings.baseline_boots > 1:
+            title += f"\nthe baseline, {findings.baseline_boots} boots pooled"
+        elif mark is Mark.ANOTHER_BOOT:
+            title += "\nanother boot of the baseline"
         points.append(
             Point(
                 label=str(trial.number),

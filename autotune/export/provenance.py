@@ -13,7 +13,7 @@ from autotune.export.wording import (
     render_gain_with_interval,
     render_share,
 )
-from autotune.trial import TrialRecord
+from autotune.trial import TrialKind, TrialRecord
 
 HIDDEN = "(hidden)"
 
@@ -47,7 +47,7 @@ class Provenance:
 def render_header(provenance: Provenance, findings: Findings) -> list[str]:
     """Return the comment lines at the top of a drop-in."""
     trial = provenance.trial
-    is_baseline = provenance.baseline is not None and provenance.baseline.number == trial.number
+    is_baseline = trial.kind is TrialKind.BASELINE
     gains = [
         "" if is_baseline else f", {render_gain_with_interval(found.get(trial.number))} against the baseline"
         for found in (findings.gains_c1, findings.gains_c32)

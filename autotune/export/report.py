@@ -29,7 +29,7 @@ from autotune.export.wording import (
     render_number,
     render_share,
 )
-from autotune.trial import CellMeasurement, Figure, TrialRecord, TrialState, Verdict
+from autotune.trial import CellMeasurement, Figure, TrialKind, TrialRecord, TrialState, Verdict
 
 if TYPE_CHECKING:
     from autotune.study_view import StudyView
@@ -170,14 +170,20 @@ def _warnings(findings: Findings) -> list[str]:
 def _front_row(trials: Sequence[TrialRecord], view: StudyView, findings: Findings) -> dict[str, Any]:
     first = trials[0]
     return {
-        "numbers": ", ".join(str(trial.number) for trial in trials),
+        "numbers": ", ".join(str(trial.number) + _say_pooled(trial, findings) for trial in trials),
         "configuration": "; ".join(dict.fromkeys(view.space.describe(trial.configuration) for trial in trials)),
-        "is_recommended": findings.choice is not None
-        and any(trial.number == findings.choice.trial.number for trial in trials),
+        "is_recommended": any(findings.is_recommended(trial) for trial in trials),
         "c1": _speed(first.objectives.tokens_per_s_c1, findings.gains_c1.get(first.number)),
         "c32": _speed(first.objectives.tokens_per_s_c32, findings.gains_c32.get(first.number)),
         "pass_at_1": _share(first.objectives.pass_at_1),
     }
+
+
+def _say_pooled(trial: TrialRecord, findings: Findings) -> str:
+    """Say of the baseline on the front that its figures are those of several boots, each of which has its own row."""
+    if trial.kind is not TrialKind.BASELINE or findings.baseline_boots < 2:
+        return ""
+    return f" (baseline, {findings.baseline_boots} boots pooled)"
 
 
 def _trial_row(trial: TrialRecord, view: StudyView, findings: Findings) -> dict[str, Any]:
@@ -185,6 +191,7 @@ def _trial_row(trial: TrialRecord, view: StudyView, findings: Findings) -> dict[
     notes = [note for cell in trial.cells for note in cell.notes]
     return {
         **_front_row([trial], view, findings),
+        "numbers": str(trial.number),
         "kind": trial.kind.value,
         "state": trial.state.value,
         "arm": view.space.arm(trial.configuration),

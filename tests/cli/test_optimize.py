@@ -167,7 +167,10 @@ def test_a_live_board_may_be_asked_for(run_elsewhere, loop):
 
 @pytest.mark.parametrize(
     ("is_left", "sentence"),
-    [(True, "the server is as it was found\n"), (False, "nothing was left to put back\n")],
+    [
+        (True, "embedded: the server is as it was found\n"),
+        (False, "embedded: nothing was left to put back (studies/embedded)\n"),
+    ],
 )
 def test_restore_says_whether_anything_was_left(run_elsewhere, monkeypatch, tmp_path, is_left, sentence):
     asked = []
@@ -178,7 +181,7 @@ def test_restore_says_whether_anything_was_left(run_elsewhere, monkeypatch, tmp_
 
     monkeypatch.setattr(restore, "restore", put_back)
 
-    result = run_elsewhere("restore")
+    result = run_elsewhere("restore", "embedded")
 
     assert result.stderr == sentence
     assert asked == [("embedded", "ddtree", Path("studies/embedded"))]

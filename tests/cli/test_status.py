@@ -24,15 +24,16 @@ concurrency: +8.9% at C=1 and +20.6% at C=32 against the baseline
   pass@1:      80% (55 to 100, n=10)
   noise:       2 boots of the baseline differ by 1.4%; three are needed to say which gain can be proven
    trial  kind      state       configuration                 C=1 tok/s    gain  C=32 tok/s    gain  pass@1  accept
-       0  baseline  complete    budget=16 topk=4 window=none        100   -1.0%         800   +0.5%     70%    3.00
+       0  baseline  complete    budget=16 topk=4 window=none        100       -         800       -     70%    3.00
        1  listed    complete    budget=0                           50.0  -50.5%         720   -9.5%     70%       -
        2  listed    complete    budget=7 topk=1 window=none        80.0  -20.8%         880  +10.6%     70%    3.00
-*      3  listed    complete    budget=8 topk=4 window=none         110   +8.9%         960  +20.6%     80%    3.00
+>      3  listed    complete    budget=8 topk=4 window=none         110   +8.9%         960  +20.6%     80%    3.00
 *      4  listed    complete    budget=20 topk=4 window=256         130  +28.7%         760   -4.5%     60%    3.00
        5  listed    pruned      budget=64 topk=8 window=none          -       -         320  -59.8%       -    3.00
        6  listed    infeasible  budget=50 topk=8 window=none          -       -           -       -       -       -
        7  listed    failed      budget=51 topk=8 window=none          -       -           -       -       -       -
-       8  baseline  complete    budget=16 topk=4 window=none        102   +1.0%         792   -0.5%     70%    3.00
+       8  baseline  complete    budget=16 topk=4 window=none        102       -         792       -     70%    3.00
+> recommended  * also on the front: no other trial is faster at both
 trial 5 pruned: after stage busy even an optimistic C=1 would be dominated by trial 4
 trial 6 infeasible: out of memory while loading: <script>alert('x')</script> & \\x1b[31mred\\x1b[0m | `code` \
 [link](javascript:alert(1))
@@ -52,6 +53,15 @@ def test_status_says_what_was_found(run):
 
 def test_status_without_a_name_shows_the_study_worked_on_last(run):
     assert run("status").stdout == GOLDEN
+
+
+def test_a_start_that_was_refused_does_not_become_the_study_worked_on_last(stored, tmp_path, monkeypatch):
+    shutil.copytree(stored / "studies" / "sample", tmp_path / "studies" / "sample")
+    monkeypatch.chdir(tmp_path)
+    with Study.open(sample_settings("refused"), Path("studies/refused")):
+        pass
+
+    assert run_command("status").stdout.startswith("Study sample in studies/sample\n")
 
 
 def test_the_study_worked_on_last_is_the_one_whose_data_is_newest(stored, tmp_path, monkeypatch):

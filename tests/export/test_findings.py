@@ -126,3 +126,10 @@ def test_an_empty_study_has_no_findings(view):
     assert found.front == ()
     assert found.noise is None
     assert found.time.total_s == 0.0
+
+
+def test_boots_of_the_baseline_have_no_gain_over_themselves(view, findings):
+    assert findings.baseline_boots == 2
+    for gains in (findings.gains_c1, findings.gains_c32):
+        assert set(gains).isdisjoint({0, 8})
+        assert 3 in gains

@@ -178,6 +178,8 @@ def test_a_study_whose_baseline_stays_says_so(view):
 
     assert "Recommended: trial 0 (the baseline)" in text
     assert "the baseline stays" in text
+    assert "Nothing to change" in text
+    assert "autotune export" not in text
     assert "Cell by cell" not in text
 
 
@@ -193,7 +195,7 @@ def test_the_plot_is_valid_svg_with_a_mark_for_every_trial_that_measured_somethi
     kinds = [group.attrib["class"] for group in svg.iter(f"{space}g")]
 
     assert sorted(kinds) == [
-        "dominated",
+        "another-boot",
         "dominated",
         "dominated",
         "dominated is-baseline",
