@@ -2,7 +2,7 @@
 
 Nothing is written to the study: a click in a browser must not be able to change or delete what a night has measured,
 and a running tuner is not disturbed. What the dashboard gets wrong is put right on the way: it does not know named
-constraints, so an infeasible trial would be in its Pareto set.
+constraints, so an infeasible trial would be in its Pareto set, and it would take pass@1 as a third axis of its front.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from optuna.study._frozen import FrozenStudy
 from optuna.trial import FrozenTrial, TrialState
 from optuna_dashboard import save_note, save_plotly_graph_object, wsgi
 from optuna_dashboard._note import note_str_key_prefix, note_ver_key
+from optuna_dashboard._serializer import serialize_frozen_trial
 
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -82,12 +83,14 @@ class Shown:
         figure: a plotly figure, the front; ``None`` while there is none.
         trials: by number.
         files: the report.
+        front: numbers of the trials that are marked as the best.
     """
 
     note: str
     figure: Any
     trials: Mapping[int, ShownTrial] = field(default_factory=dict)
     files: Sequence[ShownFile] = ()
+    front: frozenset[int] = frozenset()
 
 
 class OverlaidStorage(BaseStorage):
@@ -104,6 +107,11 @@ class OverlaidStorage(BaseStorage):
         self._made_at: float | None = None
         self._shown = Shown("", None)
         self._attributes: dict[str, Any] = {}
+
+    @property
+    def study_id(self) -> int:
+        """Optuna's id of the study."""
+        return self._study_id
 
     def shown(self) -> Shown:
         """Return the overlay, made anew when it is too old."""
@@ -229,9 +237,46 @@ def build_app(
     url: str, study_name: str, overlay: Callable[[], Shown], clock: Callable[[], float] = time.monotonic
 ) -> Wsgi:
     """Return the dashboard of one study as a WSGI application that only reads."""
-    inner = RDBStorage(url.replace("{", "{{").replace("}", "}}"), skip_table_creation=True)
-    storage = OverlaidStorage(inner, study_name, overlay, clock)
-    return guard(wsgi(storage, artifact_store=ShownFiles(storage)))
+    storage = OverlaidStorage(_open_storage(url), study_name, overlay, clock)
+    return guard(mark_our_front(wsgi(storage, artifact_store=ShownFiles(storage)), storage))
+
+
+def find_page(url: str, study_name: str) -> str:
+    """Return the path of the study's own page."""
+    return f"/dashboard/studies/{_open_storage(url).get_study_id_from_name(study_name)}"
+
+
+def _open_storage(url: str) -> RDBStorage:
+    return RDBStorage(url.replace("{", "{{").replace("}", "}}"), skip_table_creation=True)
+
+
+def mark_our_front(app: Wsgi, storage: OverlaidStorage) -> Wsgi:
+    """Replace the best trials in the answer that describes the study by those of our front."""
+    path = f"/api/studies/{storage.study_id}"
+
+    def marked(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if environ.get("PATH_INFO") != path or environ.get("REQUEST_METHOD") != "GET":
+            return app(environ, start_response)
+        started: list[tuple[str, list[tuple[str, str]]]] = []
+        chunks = app(environ, lambda status, headers, *_: started.append((status, headers)))
+        body = b"".join(chunks)
+        status, headers = started[-1]
+        if status.startswith("200"):
+            study = json.loads(body)
+            front = storage.shown().front
+            attributes = storage.get_study_system_attrs(storage.study_id)
+            study["best_trials"] = [
+                serialize_frozen_trial(storage.study_id, trial, attributes)
+                for trial in storage.get_all_trials(storage.study_id)
+                if trial.number in front
+            ]
+            body = json.dumps(study).encode()
+            headers = [(name, value) for name, value in headers if name.lower() != "content-length"]
+            headers.append(("Content-Length", str(len(body))))
+        start_response(status, headers)
+        return [body]
+
+    return marked
 
 
 def guard(app: Wsgi) -> Wsgi:

@@ -11,7 +11,7 @@ from optuna.storages import RDBStorage
 from plotly import graph_objects
 
 from autotune.cli.dashboard import show_study
-from autotune.dashboard import OverlaidStorage, Shown, ShownTrial, build_app, guard, make_loopback_server
+from autotune.dashboard import OverlaidStorage, Shown, ShownTrial, build_app, find_page, guard, make_loopback_server
 from autotune.storage import sqlite_url
 from autotune.study_view import load_study
 from tests.stored_study import EVIL, SECRET, write_study
@@ -112,7 +112,21 @@ def test_an_infeasible_trial_is_shown_as_failed_and_never_among_the_best(browser
     study = browser.ask_json("/api/studies/1")
 
     assert study["trials"][6]["state"] == "Fail"
-    assert {trial["number"] for trial in study["best_trials"]} <= {0, 1, 2, 3, 4, 8}
+    assert 6 not in {trial["number"] for trial in study["best_trials"]}
+
+
+def test_the_best_trials_are_those_of_our_front(browser):
+    study = browser.ask_json("/api/studies/1")
+
+    assert study["best_trials"] == [study["trials"][3], study["trials"][4]]
+
+
+def test_a_study_has_a_page_of_its_own(browser, directory):
+    page = find_page(sqlite_url(directory / "study.db"), "sample")
+
+    assert page == "/dashboard/studies/1"
+    browser.ask(page)
+    assert browser.status.startswith("200")
 
 
 def test_attributes_are_a_few_words_and_hold_no_record_and_no_secret(browser):

@@ -10,7 +10,7 @@ import click
 
 from autotune import __version__
 from autotune.cli import render, study_argument
-from autotune.dashboard import Shown, ShownFile, ShownTrial, build_app, file_of, make_loopback_server
+from autotune.dashboard import Shown, ShownFile, ShownTrial, build_app, file_of, find_page, make_loopback_server
 from autotune.errors import PortTakenError
 from autotune.export.findings import Findings, find
 from autotune.export.front_figure import draw_front
@@ -54,7 +54,8 @@ def command(study: str | None, study_directory: Path | None, port: int) -> None:
     # Its plots warn about every small study; nobody who reads this terminal can act on that.
     warnings.filterwarnings("ignore", module="optuna")
     with server:
-        render.say(f"study {opened.view.settings.name}: http://127.0.0.1:{server.server_port}/dashboard/")
+        page = find_page(opened.url, opened.view.settings.name)
+        render.say(f"study {opened.view.settings.name}: http://127.0.0.1:{server.server_port}{page}")
         render.say("Ctrl-C ends it")
         try:
             server.serve_forever()
@@ -70,6 +71,7 @@ def show_study(view: StudyView, directory: Path) -> Shown:
         note=render_study_note(view, findings),
         figure=draw_front(points) if points else None,
         trials={trial.number: _show_trial(trial, view, findings, directory) for trial in view.trials},
+        front=frozenset(member.number for point in findings.front for member in point.trials),
         files=(ShownFile("report.html", "text/html; charset=utf-8", lambda: _report(view, findings)),),
     )
 
