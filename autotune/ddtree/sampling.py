@@ -43,20 +43,44 @@ def probabilities(logits: Tensor, requests: Sequence[GenerationRequest]) -> Tens
     result = (logits.float() / temperatures[:, None, None]).softmax(-1)
     vocabulary = logits.shape[-1]
     limits = [request.top_k if 0 < request.top_k < vocabulary else vocabulary for request in requests]
-    if min(limits) == vocabulary and all(request.top_p >= 1.0 for request in requests):
+    nuclei = [min(request.top_p, 1.0) for request in requests]
+    cut = [row for row in range(len(requests)) if limits[row] < vocabulary or nuclei[row] < 1.0]
+    if not cut:
         return result
-    kept = torch.tensor(limits, device=logits.device)[:, None, None]
-    nucleus = torch.tensor([min(request.top_p, 1.0) for request in requests], device=logits.device)[:, None, None]
-    for count in (min(_LIKELIEST, vocabulary), vocabulary):
-        ordered, tokens = result.topk(count, -1)
-        ordered = ordered.masked_fill(torch.arange(count, device=logits.device) >= kept, 0.0)
-        before = ordered.cumsum(-1) - ordered
-        mass = ordered.sum(-1, keepdim=True) if max(limits) <= count else torch.ones_like(ordered[..., :1])
-        outside = before >= nucleus * mass
-        if count == vocabulary or bool(outside[..., -1].logical_or(kept[..., 0] <= count).all()):
-            break
-    outside[..., 0] = False
-    return torch.zeros_like(result).scatter_(-1, tokens, ordered.masked_fill(outside, 0.0))
+    index = torch.tensor(cut, device=logits.device)
+    slots = result.shape[1]
+    whole = result[index].flatten(0, 1)
+    kept = torch.tensor([limits[row] for row in cut], device=logits.device).repeat_interleave(slots)[:, None]
+    nucleus = torch.tensor([nuclei[row] for row in cut], device=logits.device).repeat_interleave(slots)[:, None]
+    weights, complete = _cut_to_likeliest(whole, kept, nucleus, min(_LIKELIEST, vocabulary))
+    rest = complete.logical_not().nonzero()[:, 0]
+    if len(rest):
+        weights[rest], _ = _cut_to_likeliest(whole[rest], kept[rest], nucleus[rest], vocabulary)
+    result[index] = weights.reshape(len(cut), slots, vocabulary)
+    return result
+
+
+def _cut_to_likeliest(whole: Tensor, kept: Tensor, nucleus: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Apply top-k and top-p, looking at the ``count`` likeliest tokens of each row and at nothing of other rows.
+
+    Args:
+        whole: distributions ``[N, vocabulary]``.
+        kept: top-k of each row, the vocabulary when all are kept, ``[N, 1]``.
+        nucleus: top-p of each row, ``[N, 1]``.
+        count: tokens looked at.
+
+    Returns:
+        Weights ``[N, vocabulary]``, and ``[N]``: whether ``count`` tokens were enough for the row.
+    """
+    vocabulary = whole.shape[-1]
+    ordered, tokens = whole.topk(count, -1)
+    ordered = ordered.masked_fill(torch.arange(count, device=whole.device) >= kept, 0.0)
+    cumulated = ordered.cumsum(-1)
+    mass = cumulated.gather(-1, kept.clamp(max=count) - 1).masked_fill(kept == vocabulary, 1.0)
+    outside = cumulated - ordered >= nucleus * mass
+    complete = (kept <= count) | ((kept == vocabulary) & outside[:, -1:])
+    outside[:, 0] = False
+    return torch.zeros_like(whole).scatter_(-1, tokens, ordered.masked_fill(outside, 0.0)), complete[:, 0]
 
 
 def inverse_distribution(weights: Tensor, uniforms: Tensor) -> Tensor:
