@@ -207,12 +207,26 @@ def told_values(trial: TrialRecord, baseline: TrialRecord | None, settings: Stud
 
 
 def check_cell(cell: CellMeasurement) -> None:
-    """Refuse figures that cannot be: infinite, not a number, negative, or a speed of zero.
+    """Refuse figures that cannot be: infinite, not a number, negative, a speed or a time per token of zero.
+
+    Also counts that contradict each other, an accept length below the one token that every step commits, and bounds in
+    the wrong order.
 
     Raises:
-        ImpossibleMetric: the message names cell and metric.
+        ImpossibleMetric: the message names cell, metric and value.
     """
     where = cell.cell.name
+    for name, count in (
+        ("requests", cell.requests),
+        ("succeeded", cell.succeeded),
+        ("output_tokens", cell.output_tokens),
+        ("prompt_tokens", cell.prompt_tokens),
+        ("cached_tokens", cell.cached_tokens),
+    ):
+        if count is not None:
+            _check_number(name, count, where)
+    if cell.succeeded > cell.requests:
+        raise ImpossibleMetric(f"succeeded is {cell.succeeded} of {cell.requests} requests", where=where, hint=_HINT)
     for name, figure in (
         ("decode_tokens_per_s", cell.decode_tokens_per_s),
         ("total_tokens_per_s", cell.total_tokens_per_s),
@@ -220,11 +234,26 @@ def check_cell(cell: CellMeasurement) -> None:
         ("tpot_s", cell.tpot_s),
         ("accept_length", cell.accept_length),
     ):
-        _check_figure(name, figure, where, positive=name.endswith("tokens_per_s"))
+        _check_figure(name, figure, where, positive=True)
+    if cell.accept_length is not None and cell.accept_length.value < 1:
+        raise ImpossibleMetric(
+            f"accept_length is {cell.accept_length.value}, but every step commits a token", where=where, hint=_HINT
+        )
     _check_number("duration_s", cell.duration_s, where)
     for prompt, value in cell.per_prompt_log_speed.items():
         if not math.isfinite(value):
             raise ImpossibleMetric(f"log speed of prompt {prompt} is {value}", where=where, hint=_HINT)
+
+
+def check_objectives(objectives: Objectives, where: str) -> None:
+    """Refuse objectives that are infinite, not a number or negative before they are told to anyone.
+
+    Raises:
+        ImpossibleMetric: the message names objective and value.
+    """
+    for name in OBJECTIVE_NAMES:
+        figure: Figure | None = getattr(objectives, name)
+        _check_figure(name, figure, where, positive=name != "pass_at_1")
 
 
 def check_evaluation(evaluation: EvaluationMeasurement) -> None:
@@ -252,9 +281,17 @@ def _check_figure(name: str, figure: Figure | None, where: str, *, positive: boo
     _check_number(name, figure.value, where)
     if positive and figure.value == 0:
         raise ImpossibleMetric(f"{name} is 0, which no server that answers can reach", where=where, hint=_HINT)
+    if figure.count < (0 if name == "accept_length" else 1):  # servers report an average without a count
+        raise ImpossibleMetric(f"{name} rests on {figure.count} observations", where=where, hint=_HINT)
     for bound in (figure.low, figure.high):
         if bound is not None and not math.isfinite(bound):
             raise ImpossibleMetric(f"a bound of {name} is {bound}", where=where, hint=_HINT)
+    if figure.low is not None and figure.high is not None and figure.low > figure.high:
+        raise ImpossibleMetric(
+            f"{name} lies between {figure.low} and {figure.high}, a lower bound above the upper",
+            where=where,
+            hint=_HINT,
+        )
 
 
 def _check_number(name: str, value: float, where: str) -> None:

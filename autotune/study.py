@@ -20,6 +20,7 @@ from autotune.objectives import (
     OBJECTIVE_NAMES,
     check_cell,
     check_evaluation,
+    check_objectives,
     judge,
     score,
     told_values,
@@ -300,7 +301,7 @@ class Study:
         Objectives and constraints are computed here from the stored cells, evaluation and the baseline.
 
         Raises:
-            ImpossibleMetric: an objective is unknown; the trial stays open: call :meth:`fail`.
+            ImpossibleMetric: an objective is unknown or not finite; the trial stays open: call :meth:`fail`.
         """
         trial = self.trial(number)
         baseline = None if trial.kind is TrialKind.BASELINE else self.baseline()
@@ -311,6 +312,7 @@ class Study:
                 raise ImpossibleMetric(
                     f"{name} is unknown although the trial ended", where=f"trial {number}", hint="a stage was left out"
                 )
+        check_objectives(known, f"trial {number}")
         state = TrialState.COMPLETE if judgement.violation is None else TrialState.INFEASIBLE
         return self._end(number, state, judgement.violation)
 

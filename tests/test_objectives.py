@@ -12,6 +12,7 @@ from autotune.errors import ImpossibleMetric
 from autotune.objectives import (
     check_cell,
     check_evaluation,
+    check_objectives,
     judge,
     log_ratios,
     paired_p_value,
@@ -223,3 +224,43 @@ def test_a_speed_of_zero_an_infinite_bound_and_an_infinite_prompt_are_refused():
 def test_an_impossible_pass_at_1_is_refused(value: float):
     with pytest.raises(ImpossibleMetric, match="pass_at_1"):
         check_evaluation(replace(make_evaluation(), pass_at_1=Figure(value, 40)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"ttft_s": Figure(0.0, 8)}, "ttft_s is 0"),
+        ({"tpot_s": Figure(0.0, 8)}, "tpot_s is 0"),
+        ({"accept_length": Figure(0.5, 8)}, "accept_length is 0.5"),
+        ({"succeeded": 9}, "succeeded is 9 of 8 requests"),
+        ({"requests": -1, "succeeded": -1}, "requests is -1"),
+        ({"output_tokens": -3}, "output_tokens is -3"),
+        ({"prompt_tokens": -3}, "prompt_tokens is -3"),
+        ({"cached_tokens": -3}, "cached_tokens is -3"),
+        ({"accept_length": Figure(4.0, -1)}, "accept_length rests on -1 observations"),
+        ({"decode_tokens_per_s": Figure(5.0, 0)}, "decode_tokens_per_s rests on 0 observations"),
+        ({"tpot_s": Figure(5.0, 3, 9.0, 1.0)}, "tpot_s lies between 9.0 and 1.0"),
+    ],
+)
+def test_figures_that_contradict_each_other_are_refused_with_their_value(changes: dict[str, Any], said: str):
+    """case 39, its kind: nothing upstream can have measured this."""
+    with pytest.raises(ImpossibleMetric) as caught:
+        check_cell(replace(make_cell(32, 400.0), **changes))
+
+    assert said in str(caught.value)
+    assert "ctx128-c32" in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan, 0.0])
+def test_an_objective_that_cannot_be_is_refused(value: float):
+    """case 39."""
+    known = replace(make_trial(1).objectives, tokens_per_s_c32=Figure(value, 2))
+
+    with pytest.raises(ImpossibleMetric, match="trial 1: tokens_per_s_c32 is"):
+        check_objectives(known, "trial 1")
+    check_objectives(make_trial(1).objectives, "trial 1")
+
+
+def test_an_accept_length_may_rest_on_an_unknown_number_of_steps():
+    """Case 33: a server's average comes without its count."""
+    check_cell(replace(make_cell(32, 400.0), accept_length=Figure(4.0, 0)))
