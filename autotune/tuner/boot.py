@@ -86,6 +86,8 @@ class Booter:
             )
         running = self._deployment.observe()
         if running.pid is None:
+            if (exit_code := self._deployment.poll()) is not None:
+                raise self._dialect.classify_failure(self._deployment.read_log(), exit_code)
             raise HostError("the server has no process that can be found", where=self._deployment.url)
         version = effective.get("version")
         return BootRecord(

@@ -138,7 +138,6 @@ class TrialRun:
             HostError: the host is at fault; the trial is still open.
             EvaluationError: the coding evaluation cannot be trusted; the trial is still open.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
         for cell in self._suggestion.cells:
             note = f"measured in the boot of trial {self._suggestion.retries}"
             self._study.record_cell(self._number, replace(cell, notes=(*cell.notes, note)))
@@ -166,19 +165,28 @@ class TrialRun:
     def _attempt(self, attempt: int, known: set[Cell], *, may_reuse: bool) -> TrialRecord:
         """Boot and measure once."""
         suffix = "" if attempt == 1 else f"-{attempt}"
+        self._folder.mkdir(parents=True, exist_ok=True)
         self._study.set_state(self._number, TrialState.DEPLOYING)
-        boot = self._booter.bring_up(
-            self._suggestion.configuration, self._folder / f"server{suffix}.log", may_reuse=may_reuse
-        )
-        self._study.record_boot(self._number, boot)
-        self._study.set_state(self._number, TrialState.MEASURING)
         try:
+            boot = self._booter.bring_up(
+                self._suggestion.configuration, self._folder / f"server{suffix}.log", may_reuse=may_reuse
+            )
+            self._study.record_boot(self._number, boot)
+            self._study.set_state(self._number, TrialState.MEASURING)
             return self._measure(suffix, known)
         except MeasurementError as error:
-            exit_code = self._deployment.poll()
-            if exit_code is None:
-                raise
-            raise self._dialect.classify_failure(self._deployment.read_log(), exit_code) from error
+            self._check_alive(error)
+            raise
+
+    def _check_alive(self, symptom: MeasurementError | None = None) -> None:
+        """See whether the server still runs.
+
+        Raises:
+            ServerError: it ended, as its log says; that is the cause of whatever was seen before.
+        """
+        exit_code = self._deployment.poll()
+        if exit_code is not None:
+            raise self._dialect.classify_failure(self._deployment.read_log(), exit_code) from symptom
 
     def _measure(self, suffix: str, known: set[Cell]) -> TrialRecord:
         """Measure every stage that is not known yet, then the coding evaluation."""
@@ -199,6 +207,7 @@ class TrialRun:
             evaluator = self._meters.open_evaluation(configuration, self._folder / f"answers{suffix}.jsonl")
             with self._interruption.interruptible():
                 evaluation = evaluator.run()
+            self._check_alive()
             self._study.record_evaluation(self._number, evaluation)
         return self._study.complete(self._number)
 
@@ -206,9 +215,7 @@ class TrialRun:
         """Measure one cell and put it on disk, unless the server died meanwhile."""
         with self._interruption.interruptible():
             measurement = benchmark.measure_cell(cell)
-        exit_code = self._deployment.poll()
-        if exit_code is not None:
-            raise self._dialect.classify_failure(self._deployment.read_log(), exit_code)
+        self._check_alive()
         accept_length = None if measurement.accept_length is None else measurement.accept_length.value
         suspicion = self._dialect.find_suspicion(self._suggestion.configuration, accept_length)
         if suspicion is not None:

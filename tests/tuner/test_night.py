@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from autotune.deployment.base import Occupant
 from autotune.errors import (
     BaselineError,
     HostError,
+    MeasurementError,
     NothingSucceeded,
     PortTakenError,
     ProblemSetChanged,
@@ -28,10 +30,10 @@ from autotune.events import (
     TrialStarted,
 )
 from autotune.settings import CellSettings
-from autotune.trial import Configuration, TrialKind, TrialState
+from autotune.trial import Configuration, EvaluationMeasurement, ParameterValue, TrialKind, TrialState
 from autotune.tuner.limits import Limits
 from tests.deployment.fake import Fate
-from tests.tuner.imaginary import Imagined
+from tests.tuner.imaginary import Imagined, ImaginedEvaluation
 
 OOM = {1.0: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."}
 
@@ -405,3 +407,62 @@ def test_a_terminal_that_is_gone_ends_nothing(tmp_path: Path):
 
     assert night.states() == [("baseline", "complete"), ("listed", "complete")]
     assert night.deployment.occupant is Occupant.BASELINE
+
+
+def test_a_server_that_died_while_its_flags_were_read_is_judged_by_its_log(tmp_path: Path):
+    night = Imagined(tmp_path)
+    read = night.dialect.fetch_effective_flags
+
+    def die(url: str, environment: Mapping[str, str]) -> Mapping[str, ParameterValue]:
+        if len(night.deployment.starts) == 2:
+            night.deployment._fate = Fate(ends_after_s=0, log=OOM)
+            raise MeasurementError("the effective flags cannot be read")
+        return read(url, environment)
+
+    night.dialect.fetch_effective_flags = die  # type: ignore[method-assign]
+    night(Limits(trials=0))
+
+    assert night.states() == [("baseline", "complete"), ("listed", "infeasible")]
+    assert night.trials[1].attributes["log_lines"] == [OOM[1.0]]
+
+
+def test_a_server_that_died_after_its_flags_were_read_is_no_fault_of_the_host(tmp_path: Path):
+    night = Imagined(tmp_path)
+    read = night.dialect.fetch_effective_flags
+
+    def die(url: str, environment: Mapping[str, str]) -> Mapping[str, ParameterValue]:
+        effective = read(url, environment)
+        if len(night.deployment.starts) == 2:
+            night.deployment._fate = Fate(ends_after_s=0, log=OOM)
+        return effective
+
+    night.dialect.fetch_effective_flags = die  # type: ignore[method-assign]
+    night(Limits(trials=0))
+
+    assert night.states() == [("baseline", "complete"), ("listed", "infeasible")]
+
+
+def test_a_server_that_died_late_in_the_evaluation_does_not_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    night = Imagined(tmp_path)
+    run = ImaginedEvaluation.run
+
+    def die(evaluation: ImaginedEvaluation) -> EvaluationMeasurement:
+        measured = run(evaluation)
+        if len(night.deployment.starts) == 2:
+            night.deployment._fate = Fate(ends_after_s=0, log=OOM)
+        return measured
+
+    monkeypatch.setattr(ImaginedEvaluation, "run", die)
+    night(Limits(trials=0))
+
+    assert night.states() == [("baseline", "complete"), ("listed", "infeasible")]
+
+
+def test_a_folder_that_cannot_be_made_is_the_hosts_fault(tmp_path: Path):
+    night = Imagined(tmp_path)
+    (tmp_path / "trials").write_text("in the way")
+
+    with pytest.raises(HostError, match="trials"):
+        night(Limits(trials=0))
+
+    assert night.states() == [("baseline", "failed")]
