@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from autotune.ddtree.detokenizer import Detokenizer
@@ -45,7 +45,8 @@ class Generation:
     """One answer in the making.
 
     Attributes:
-        request: what was asked.
+        request: what was asked, under the id that the client knows.
+        wire_id: the id that the engine knows it by; no two submissions ever share one.
         finish: why it ended; ``None`` while it runs.
         token_ids: the tokens so far, an end token not among them.
         completion_tokens: tokens generated so far, an end token counted.
@@ -71,10 +72,14 @@ class Generation:
         "started_s",
         "token_ids",
         "verify_steps",
+        "wire_id",
     )
 
-    def __init__(self, request: GenerationRequest, detokenizer: Detokenizer, started_s: float, *, probe: bool) -> None:
+    def __init__(
+        self, request: GenerationRequest, wire_id: str, detokenizer: Detokenizer, started_s: float, *, probe: bool
+    ) -> None:
         self.request = request
+        self.wire_id = wire_id
         self.finish: Finish | None = None
         self.token_ids: list[int] = []
         self.completion_tokens = 0
@@ -159,11 +164,14 @@ class Observer(Protocol):
 
 
 class GenerationTable:
-    """All generations in flight, by request id.
+    """All generations in flight.
+
+    A client may use an id again as soon as its request has ended here, while the engine still reports tokens of the
+    old one. The engine therefore knows each submission by an id of its own, the client's with a serial number.
 
     Args:
-        send_generate: passes a request on to the engine.
-        send_abort: tells the engine to drop a request.
+        send_generate: passes a request on to the engine, with the engine's id.
+        send_abort: tells the engine to drop a request, by the engine's id.
         table: bytes of each token.
         eos_token_id: the end token.
         clock: monotonic seconds.
@@ -186,6 +194,8 @@ class GenerationTable:
         self._clock = clock
         self._observer = observer
         self._flying: dict[str, Generation] = {}
+        self._by_request_id: dict[str, Generation] = {}
+        self._serial = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self._output = asyncio.Event()
@@ -198,7 +208,7 @@ class GenerationTable:
 
     def __contains__(self, request_id: str) -> bool:
         """Whether a request with this id is in flight."""
-        return request_id in self._flying
+        return request_id in self._by_request_id
 
     def submit(self, request: GenerationRequest, stop: Iterable[str] = (), *, probe: bool = False) -> Generation:
         """Start a generation.
@@ -206,12 +216,15 @@ class GenerationTable:
         Raises:
             ValueError: a request with this id is in flight.
         """
-        if request.request_id in self._flying:
+        if request.request_id in self._by_request_id:
             raise ValueError(f"a request with the id {request.request_id!r} is in flight")
-        generation = Generation(request, Detokenizer(self._table, stop), self._clock(), probe=probe)
-        self._flying[request.request_id] = generation
+        self._serial += 1
+        wire_id = f"{request.request_id}#{self._serial}"
+        generation = Generation(request, wire_id, Detokenizer(self._table, stop), self._clock(), probe=probe)
+        self._flying[wire_id] = generation
+        self._by_request_id[request.request_id] = generation
         self._idle.clear()
-        self._send_generate(request)
+        self._send_generate(replace(request, request_id=wire_id))
         return generation
 
     def deliver(self, deltas: Iterable[TokenDelta]) -> None:
@@ -233,25 +246,30 @@ class GenerationTable:
                     self._send_abort(delta.request_id)
                 self._forget(generation)
 
-    def reject(self, request_id: str, message: str) -> None:
+    def reject(self, wire_id: str, message: str) -> None:
         """End a generation that the engine can never serve."""
-        generation = self._flying.get(request_id)
+        generation = self._flying.get(wire_id)
         if generation is not None:
             generation.end(Finish("rejected", message=message))
             self._forget(generation)
 
-    def abort(self, request_id: str) -> None:
-        """Drop a generation and free its slot; unknown ids are ignored."""
-        generation = self._flying.get(request_id)
-        if generation is not None:
-            self._send_abort(request_id)
+    def abort(self, generation: Generation) -> None:
+        """Drop this generation and free its slot; does nothing once it has ended."""
+        if generation.wire_id in self._flying:
+            self._send_abort(generation.wire_id)
             generation.end(Finish("abort", message="Aborted"))
             self._forget(generation)
 
+    def abort_by_id(self, request_id: str) -> None:
+        """Drop the generation that has this id now; unknown ids are ignored."""
+        generation = self._by_request_id.get(request_id)
+        if generation is not None:
+            self.abort(generation)
+
     def abort_all(self) -> None:
         """Drop every generation."""
-        for request_id in list(self._flying):
-            self.abort(request_id)
+        for generation in list(self._flying.values()):
+            self.abort(generation)
 
     async def wait_until_idle(self) -> None:
         """Return when no generation is in flight."""
@@ -273,7 +291,8 @@ class GenerationTable:
             self._observer.advanced(generation, tokens, verify_steps, None if last_s is None else now_s - last_s)
 
     def _forget(self, generation: Generation) -> None:
-        del self._flying[generation.request.request_id]
+        del self._flying[generation.wire_id]
+        del self._by_request_id[generation.request.request_id]
         if not self._flying:
             self._idle.set()
         if self._observer is not None and not generation.probe:

@@ -37,7 +37,7 @@ class GenerationResponse(Response):
         """Generate, answer, and free the slot whatever happens."""
         order = self._order
         generation = self._table.submit(order.request, order.stop)
-        watcher = asyncio.create_task(self._watch(receive))
+        watcher = asyncio.create_task(self._watch(generation, receive))
         try:
             if order.stream:
                 await self._stream(generation, send)
@@ -46,13 +46,13 @@ class GenerationResponse(Response):
                 await self._send_whole(generation, send)
         finally:
             watcher.cancel()
-            self._table.abort(order.request.request_id)
+            self._table.abort(generation)
 
-    async def _watch(self, receive: Receive) -> None:
+    async def _watch(self, generation: Generation, receive: Receive) -> None:
         """Abort when the client leaves."""
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._table.abort(self._order.request.request_id)
+        self._table.abort(generation)
 
     async def _stream(self, generation: Generation, send: Send) -> None:
         await generation.wait()

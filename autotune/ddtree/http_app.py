@@ -137,8 +137,7 @@ class HttpApp:
         if self.lifecycle.phase is not Phase.UP:
             return Response(status_code=503)
         outputs = self.table.outputs
-        name = f"HEALTH_CHECK_{os.urandom(8).hex()}"
-        probe = self.table.submit(GenerationRequest(name, (0,), 1), probe=True)
+        probe = self.table.submit(GenerationRequest(f"HEALTH_CHECK_{os.urandom(8).hex()}", (0,), 1), probe=True)
         deadline_s = time.monotonic() + HEALTH_TIMEOUT_S
         try:
             while probe.finish is None and self.table.outputs == outputs:
@@ -147,7 +146,7 @@ class HttpApp:
                     return Response(status_code=503)
                 await self.table.wait_for_output(left_s)
         finally:
-            self.table.abort(name)
+            self.table.abort(probe)
         return Response(status_code=200)
 
     async def model_info(self, _request: Request) -> Response:
@@ -236,7 +235,7 @@ class HttpApp:
         if everything:
             self.table.abort_all()
         elif name:
-            self.table.abort(name)
+            self.table.abort_by_id(name)
         else:
             return _refuse_native("The request must have rid or abort_all.", "rid", 400)
         return Response(status_code=200)

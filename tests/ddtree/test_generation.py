@@ -23,7 +23,11 @@ class Engine:
         return self.table.submit(GenerationRequest(name, (1,), 100), stop)
 
     def deliver(self, name: str, text: bytes, count: int, finish: str | None = None) -> None:
-        self.table.deliver([TokenDelta(name, tuple(text), finish, count, count)])
+        wire_id = next(wire_id for wire_id in reversed(self.requests) if wire_id.startswith(name))
+        self.deliver_to(wire_id, text, count, finish)
+
+    def deliver_to(self, wire_id: str, text: bytes, count: int, finish: str | None = None) -> None:
+        self.table.deliver([TokenDelta(wire_id, tuple(text), finish, count, count)])
 
 
 def test_what_gathered_is_taken_at_once() -> None:
@@ -77,7 +81,7 @@ def test_a_stop_string_frees_the_engines_slot_and_later_tokens_are_dropped() -> 
         assert generation.take() == "go "
         assert generation.completion_tokens == 7
         assert generation.token_ids == list(b"go stop")
-        assert engine.aborted == ["a"]
+        assert engine.aborted == engine.requests
         engine.deliver("a", b"more", 15)
         engine.deliver("a", b"", 15, "abort")
         assert generation.take() == ""
@@ -92,7 +96,7 @@ def test_an_answer_that_ended_by_itself_is_not_aborted() -> None:
         engine = Engine()
         generation = engine.submit("a")
         engine.deliver("a", b"x", 2, "stop")
-        engine.table.abort("a")
+        engine.table.abort(generation)
 
         assert engine.aborted == []
         assert generation.finish is not None
@@ -108,8 +112,50 @@ def test_aborting_all_ends_all() -> None:
         generations = [engine.submit(name) for name in "abc"]
         engine.table.abort_all()
 
-        assert engine.aborted == ["a", "b", "c"]
+        assert engine.aborted == engine.requests
+        assert len(engine.aborted) == 3
         assert len(engine.table) == 0
         assert all(generation.finish is not None for generation in generations)
+
+    asyncio.run(scenario())
+
+
+def test_an_id_used_again_gets_nothing_that_was_meant_for_its_first_owner() -> None:
+    async def scenario() -> None:
+        engine = Engine()
+        first = engine.submit("a")
+        engine.table.abort_by_id("a")
+        second = engine.submit("a")
+        old, new = engine.requests
+        engine.deliver_to(old, b"late", 4)
+        engine.deliver_to(old, b"", 4, "abort")
+        engine.table.reject(old, "late")
+
+        assert first.finish is not None
+        assert second.finish is None
+        assert second.take() == ""
+        engine.deliver_to(new, b"mine", 4, "length")
+        assert second.take() == "mine"
+        assert second.request.request_id == "a"
+        assert second.finish is not None
+        assert second.finish.kind == "length"
+
+    asyncio.run(scenario())
+
+
+def test_dropping_an_ended_generation_leaves_the_next_owner_of_its_id_alone() -> None:
+    async def scenario() -> None:
+        engine = Engine()
+        first = engine.submit("a")
+        engine.table.abort(first)
+        second = engine.submit("a")
+        engine.table.abort(first)
+
+        assert engine.aborted == engine.requests[:1]
+        assert second.finish is None
+        assert "a" in engine.table
+        engine.table.abort_by_id("a")
+        assert engine.aborted == engine.requests
+        assert "a" not in engine.table
 
     asyncio.run(scenario())

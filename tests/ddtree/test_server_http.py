@@ -427,6 +427,23 @@ def test_an_aborted_request_ends_and_says_so(client: httpx.Client) -> None:
     assert client.post("/abort_request", json={}).status_code == 400
 
 
+def test_an_aborted_id_may_be_used_again_at_once(client: httpx.Client) -> None:
+    body = {"text": "a", "rid": "again", "sampling_params": {"max_new_tokens": 900, "ignore_eos": True}}
+    for _ in range(5):
+        thread = threading.Thread(target=lambda: client.post("/generate", json=body))
+        thread.start()
+        wait_for(lambda: running_requests(client) == 1)
+        client.post("/abort_request", json={"rid": "again"})
+        answer = client.post(
+            "/generate", json=body | {"sampling_params": {"max_new_tokens": 10, "ignore_eos": True}}
+        ).json()
+        thread.join()
+
+        assert answer["meta_info"]["id"] == "again"
+        assert answer["meta_info"]["finish_reason"] == {"type": "length"}
+        assert len(answer["output_ids"]) == 10
+
+
 def test_a_flush_is_refused_while_requests_run_and_clears_the_counters(
     server: ServerProcess, client: httpx.Client
 ) -> None:
