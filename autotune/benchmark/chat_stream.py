@@ -60,6 +60,7 @@ class ChatStream:
         sent_at_s: float,
         ended_at_s: float,
         stopped: tuple[Outcome, str] | None = None,
+        max_tokens: int | None = None,
     ) -> RequestRecord:
         """Say how the request ended.
 
@@ -70,6 +71,7 @@ class ChatStream:
             sent_at_s: goes into the record.
             ended_at_s: when the body ended or reading stopped.
             stopped: why reading stopped before the body ended; ignored when the answer was already whole.
+            max_tokens: goes into the record.
         """
         for event in self._sse.finish(ended_at_s):
             self._take(event)
@@ -92,6 +94,7 @@ class ChatStream:
             text="".join(self._text),
             reasoning="".join(self._reasoning),
             notes=tuple(notes),
+            max_tokens=max_tokens,
         )
 
     def _take(self, event: SseEvent) -> None:
@@ -131,6 +134,8 @@ class ChatStream:
                 notes.append("the stream ended without [DONE]")
             if self._finish_reason is None:
                 notes.append("no finish reason")
+            if self._at_s and self._usage is not None and self._usage.completion_tokens == 0:
+                notes.append("the server counted 0 tokens for an answer with text")
             return Outcome.OK, None
         if stopped is not None:
             return stopped
@@ -139,7 +144,7 @@ class ChatStream:
     def _count_tokens(self) -> tuple[tuple[int, ...] | None, bool]:
         """Tokens up to each chunk: by continuous usage where that is sound, else spread by text length."""
         total = self._usage.completion_tokens if self._usage else None
-        if total is None or not self._at_s:
+        if not total or not self._at_s:
             return None, False
         counts = [count for count in self._counts if count is not None]
         if len(counts) == len(self._at_s) and _is_sound(counts, total):

@@ -206,6 +206,7 @@ class ChatClient:
             sent_at_s=sent_at_s,
             ended_at_s=self._clock(),
             stopped=watch.stopped or stopped,
+            max_tokens=request.max_tokens,
         )
 
     async def _receive(self, message: httpx.Request, request: ChatRequest, stream: ChatStream, watch: _Watch) -> None:

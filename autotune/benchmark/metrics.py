@@ -56,7 +56,7 @@ def measure_repeats(
         NothingSucceeded: no request ended ok.
         TooManyFailures: fewer than ``min_success_rate`` did.
         UsageMissing: an answer came without the number of its tokens.
-        ImpossibleMetric: a figure is not a positive number.
+        ImpossibleMetric: a figure is not a positive number, or an answer has more tokens than its limit.
     """
     records = [record for repeat in repeats for record in repeat.records]
     whole = [record for record in records if record.is_ok]
@@ -204,9 +204,16 @@ def _count_tokens(whole: Sequence[RequestRecord], where: str) -> int:
     missing = counts.count(None)
     if missing:
         raise UsageMissing(
-            f"{missing} of {len(counts)} answers came without usage.completion_tokens",
+            f"{missing} of {len(counts)} answers came without usage.completion_tokens, or with 0 for an answer with text",
             where=where,
             hint="the server must honour stream_options.include_usage; chunks and limits are no token counts",
+        )
+    over = next((record for record in whole if record.exceeds_limit), None)
+    if over is not None:
+        raise ImpossibleMetric(
+            f"usage.completion_tokens is {over.output_tokens} for prompt {over.prompt_id}, sent with max_tokens {over.max_tokens}",
+            where=where,
+            hint="the server's count of tokens is wrong or it ignores the limit; see the request records of this cell",
         )
     return sum(count for count in counts if count is not None)
 

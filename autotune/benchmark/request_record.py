@@ -45,6 +45,7 @@ class RequestRecord:
         text: the answer.
         reasoning: text of the reasoning channel.
         notes: oddities that did not make it fail.
+        max_tokens: the limit that it was sent with; ``None`` is not known.
     """
 
     prompt_id: str
@@ -62,6 +63,7 @@ class RequestRecord:
     text: str = field(default="", repr=False)
     reasoning: str = field(default="", repr=False)
     notes: tuple[str, ...] = ()
+    max_tokens: int | None = None
 
     @property
     def is_ok(self) -> bool:
@@ -70,8 +72,17 @@ class RequestRecord:
 
     @property
     def output_tokens(self) -> int | None:
-        """Tokens generated, by usage; ``None`` when the server does not say. Never the limit, never the chunks."""
-        return self.usage.completion_tokens if self.usage else None
+        """Tokens generated, by usage; ``None`` when the server does not say. Never the limit, never the chunks.
+
+        A server that counts 0 tokens for an answer with text does not count, so that is ``None`` too.
+        """
+        tokens = self.usage.completion_tokens if self.usage else None
+        return None if tokens == 0 and self.chunk_at_s else tokens
+
+    @property
+    def exceeds_limit(self) -> bool:
+        """True when the server counts more tokens than it was allowed to generate, which cannot be."""
+        return self.output_tokens is not None and self.max_tokens is not None and self.output_tokens > self.max_tokens
 
     @property
     def prompt_tokens(self) -> int | None:
@@ -112,6 +123,7 @@ class RequestRecord:
             "outcome": self.outcome.value,
             "error": self.error,
             "finish_reason": self.finish_reason,
+            "max_tokens": self.max_tokens,
             "usage": self.usage._asdict() if self.usage else None,
             "sent_at_s": round(self.sent_at_s, 6),
             "duration_s": round(self.ended_at_s - self.sent_at_s, 6),

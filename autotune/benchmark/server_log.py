@@ -6,12 +6,11 @@ and names running requests: text of users may be logged too.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import orjson
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
 _RECORD = re.compile(
@@ -56,12 +55,17 @@ def parse_message(value: Any) -> str:
 
 
 def parse_line(line: str | bytes) -> DecodeLine | None:
-    """Read one line of a log: plain, with escapes, or a JSON object of a journal; ``None`` when it is no decode line."""
+    """Read one line of a log: plain, with escapes, or a JSON object of a journal; ``None`` when it is no decode line.
+
+    Bytes that are no UTF-8 are replaced, in a journal's line too.
+    """
+    if isinstance(line, bytes):
+        line = line.decode("utf-8", "replace")
     text = parse_message(line)[:_LONGEST_LINE]
-    if text.startswith("{"):
+    if text.lstrip(" \t").startswith("{"):
         try:
-            entry: Any = orjson.loads(line)
-        except orjson.JSONDecodeError:
+            entry: Any = json.loads(line)
+        except (ValueError, RecursionError):
             return None
         text = parse_message(entry.get("MESSAGE"))[:_LONGEST_LINE] if isinstance(entry, dict) else ""
     found = _RECORD.match(text)

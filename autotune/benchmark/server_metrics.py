@@ -12,7 +12,13 @@ VERIFIED = "spec_verify_calls_total"
 RUNNING = "num_running_reqs"
 
 _PREFIX = "sglang:"
-_SAMPLE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{.*\})?[ \t]+(\S+)(?:[ \t]+-?\d+)?[ \t]*$", re.ASCII)
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_LABELS = r'\{(?:[^"{}]|"(?:[^"\\]|\\.)*")*\}'
+_SAMPLE = re.compile(
+    rf"([a-zA-Z_:][a-zA-Z0-9_:]*)[ \t]*(?:{_LABELS}[ \t]*|(?<=[ \t]))({_NUMBER})(?:[ \t]+{_NUMBER})?[ \t]*(?:[ \t]#.*)?\r?",
+    re.ASCII,
+)
+"""Name, labels, value, time and exemplar; a value that is not finite is no sample for us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +43,11 @@ def parse_metrics(text: str) -> Mapping[str, float]:
     {'x_total': 5.5}
     """
     samples: dict[str, float] = {}
-    for line in text.splitlines():
-        found = _SAMPLE.match(line)
+    for line in text.split("\n"):
+        found = _SAMPLE.fullmatch(line)
         if found is None:
             continue
-        try:
-            value = float(found[3])
-        except ValueError:
-            continue
+        value = float(found[2])
         if math.isfinite(value):
             name = found[1].removeprefix(_PREFIX)
             samples[name] = samples.get(name, 0.0) + value

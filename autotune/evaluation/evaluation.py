@@ -249,8 +249,8 @@ def explain_unjudged(problem: Problem, record: RequestRecord, extraction: Extrac
 
 
 def measure_speed(records: Sequence[RequestRecord], duration_s: float) -> float | None:
-    """Return output tokens/s over the whole answers, prefill included; ``None`` when one of them was not counted."""
-    counts = [record.output_tokens for record in records if record.is_ok]
+    """Return output tokens/s over the whole answers, prefill included; ``None`` when one of them was not counted rightly."""
+    counts = [None if record.exceeds_limit else record.output_tokens for record in records if record.is_ok]
     known = [count for count in counts if count is not None]
     if not known or len(known) < len(counts) or duration_s <= 0:
         return None

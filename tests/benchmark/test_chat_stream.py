@@ -78,6 +78,17 @@ def test_without_usage_the_token_count_is_unknown(recorded: Callable[..., Reques
     assert len(result.chunk_at_s) == 24
 
 
+def test_text_that_the_server_counts_as_no_token_is_not_counted(recorded: Callable[..., RequestRecord]):
+    """case 12."""
+    result = recorded([(0.1, content("a")), (0.2, content("b")), (0.3, STOP + usage(0) + DONE)])
+
+    assert result.outcome is Outcome.OK
+    assert result.output_tokens is None
+    assert result.chunk_tokens is None
+    assert result.tpot_s is None
+    assert "the server counted 0 tokens for an answer with text" in result.notes
+
+
 @pytest.mark.parametrize(
     "last",
     [

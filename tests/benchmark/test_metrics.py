@@ -112,11 +112,18 @@ def test_failures_within_the_limit_are_left_out_of_every_figure():
     assert measured.notes == ("1 of 4 requests did not succeed",)
 
 
-@pytest.mark.parametrize("usage", [None, Usage(100, None)])
+@pytest.mark.parametrize("usage", [None, Usage(100, None), Usage(100, 0)])
 def test_missing_usage_fails_the_cell(usage: Usage | None):
     """case 12."""
     with pytest.raises(UsageMissing, match="1 of 2 answers"):
         measure(answered(0), answered(1, sent_at_s=10.0, usage=usage))
+
+
+def test_more_tokens_than_were_allowed_are_refused():
+    """case 39."""
+    assert measure(answered(max_tokens=41)).output_tokens == 41
+    with pytest.raises(ImpossibleMetric, match="is 41 for prompt p0, sent with max_tokens 40"):
+        measure(answered(max_tokens=40))
 
 
 def test_one_token_answers_have_no_speed():

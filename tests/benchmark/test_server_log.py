@@ -95,6 +95,24 @@ def test_invalid_utf8_is_replaced():
     assert parse_line(COLOURED.encode() + b" \xff\xfe") is not None
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        json.dumps({"MESSAGE": COLOURED}).encode()[:-2] + b' \xff\xfe"}',
+        json.dumps({"MESSAGE": COLOURED + " \ud800"}),
+        f'{{"MESSAGE": "{COLOURED[5:-4]} \ud800"}}',
+        " \t" + json.dumps({"MESSAGE": COLOURED}),
+        b"  " + json.dumps({"MESSAGE": COLOURED}).encode(),
+    ],
+)
+def test_odd_bytes_or_leading_blanks_hide_no_line_of_a_journal(line: str | bytes):
+    """case 28."""
+    found = parse_line(line)
+
+    assert found is not None
+    assert (found.running, found.accept_length) == (4, 3.1)
+
+
 @pytest.mark.parametrize("value", [None, 3, [300, -1, "x", None], {}, [True, False]])
 def test_a_message_that_is_no_text_is_harmless(value: object):
     assert isinstance(parse_message(value), str)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +25,23 @@ def test_samples_are_summed_over_labels():
         "inter_token_latency_seconds_bucket": 7.0,
         "up": 1.0,
     }
+
+
+def test_an_exemplar_or_a_fractional_time_hides_no_sample():
+    text = (
+        'a_total 1.0 # {trace="x"} 1 2\n'
+        'b_total{rank="} 5"} 3 # {trace="y"} 7 8\n'
+        "c_total 4 1234.5\n"
+        'd_total{rank="0",text="\\"\u2028{"} 6 1.7e12 # {} 9\r\n'
+        'e_total{rank="0"}2\n'
+    )
+
+    assert parse_metrics(text) == {"a_total": 1.0, "b_total": 3.0, "c_total": 4.0, "d_total": 6.0, "e_total": 2.0}
+
+
+@pytest.mark.parametrize("value", ["1_0", "0x10", "٣", "NaN", "+Inf", "1e999", "-", ".", "1.2.3", ""])
+def test_what_is_no_finite_number_is_left_out(value: str):
+    assert parse_metrics(f"a_total {value}\nb 1\n") == {"b": 1.0}
 
 
 def test_a_window_is_a_difference_of_counters():
