@@ -63,6 +63,11 @@ def speed(cells: Sequence[CellMeasurement], concurrency: int, settings: StudySet
     return geometric_mean([measured[cell] for cell in wanted], [weight(cell, settings) for cell in wanted])
 
 
+def latest(cells: Sequence[CellMeasurement]) -> dict[Cell, CellMeasurement]:
+    """Return the last measurement of each cell: a trial that was tried again holds those of both attempts."""
+    return {item.cell: item for item in cells}
+
+
 def weight(cell: Cell, settings: StudySettings) -> float:
     """Return the weight of a cell's context in its objective."""
     return settings.objectives.context_weights.get(str(cell.context), 1.0)

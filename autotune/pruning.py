@@ -15,7 +15,7 @@ from typing import Final
 
 from autotune.baseline import with_one_baseline
 from autotune.interval import geometric_mean
-from autotune.objectives import CONCURRENCIES, expected_cells, weight
+from autotune.objectives import CONCURRENCIES, expected_cells, latest, weight
 from autotune.pareto import front
 from autotune.settings import StudySettings
 from autotune.trial import Cell, CellMeasurement, Figure, TrialKind, TrialRecord, TrialState
@@ -80,7 +80,7 @@ def _bound_objective(
     trial: TrialRecord, complete: Sequence[TrialRecord], concurrency: int, settings: StudySettings
 ) -> float | None:
     """Return the highest value that a speed objective can still reach; ``None`` when a cell has no bound."""
-    measured = {item.cell: item for item in trial.cells}
+    measured = latest(_this_attempt(trial.cells))
     figures, weights = [], []
     for cell in expected_cells(settings):
         if cell.concurrency != concurrency:
@@ -94,6 +94,12 @@ def _bound_objective(
         figures.append(Figure(bound, 1))
         weights.append(weight(cell, settings))
     return geometric_mean(figures, weights).value
+
+
+def _this_attempt(cells: Sequence[CellMeasurement]) -> Sequence[CellMeasurement]:
+    """Leave out the cells of an attempt that failed: each attempt begins with the same cell."""
+    starts = [index for index, item in enumerate(cells) if item.cell == cells[0].cell]
+    return cells[starts[-1] :] if starts else ()
 
 
 def _bound_cell(

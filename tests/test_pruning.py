@@ -159,3 +159,10 @@ def test_figures_without_an_accept_length_still_bound_by_speed():
 
     assert decision.bound_c1 == pytest.approx(100 * 120 / 420)
     assert decision.prune
+
+
+def test_cells_of_an_attempt_that_failed_stop_no_second_attempt():
+    sick = (make_cell(32, 10.0, accept_length=1.0), make_cell(1, 1.0, accept_length=1.0))
+    second = make_cell(32, 480.0)
+
+    assert decide(open_trial(*sick, second), HISTORY, SETTINGS) == decide(open_trial(second), HISTORY, SETTINGS)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from autotune.baseline import with_one_baseline
 from autotune.interval import compare, student_quantile
-from autotune.objectives import CONCURRENCIES, weight
+from autotune.objectives import CONCURRENCIES, latest, weight
 from autotune.pareto import Choice, FrontPoint, choose, front
 from autotune.trial import Figure, TrialKind, TrialRecord, TrialState
 
@@ -126,8 +126,8 @@ def measure_gain(trial: TrialRecord, baseline: TrialRecord, concurrency: int, se
     Returns:
         ``None`` when they share no cell.
     """
-    theirs = {cell.cell: cell for cell in baseline.cells}
-    pairs = [(cell, theirs[cell.cell]) for cell in trial.cells if cell.cell in theirs]
+    theirs = latest(baseline.cells)
+    pairs = [(cell, theirs[cell.cell]) for cell in latest(trial.cells).values() if cell.cell in theirs]
     pairs = [(mine, other) for mine, other in pairs if mine.cell.concurrency == concurrency]
     if not pairs:
         return None
@@ -189,7 +189,7 @@ def accept_length(trial: TrialRecord, concurrency: int) -> float | None:
     """Mean accept length over the cells at one concurrency; ``None`` where speculation is off or nothing was read."""
     known = [
         cell.accept_length.value
-        for cell in trial.cells
+        for cell in latest(trial.cells).values()
         if cell.cell.concurrency == concurrency and cell.accept_length is not None
     ]
     return statistics.fmean(known) if known else None

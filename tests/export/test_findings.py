@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from autotune.export.findings import estimate_noise, find, measure_gain
+from autotune.export.findings import accept_length, estimate_noise, find, measure_gain
 from autotune.trial import Figure, TrialKind, TrialRecord
 from tests.stored_study import sample_settings
 
@@ -133,3 +133,14 @@ def test_boots_of_the_baseline_have_no_gain_over_themselves(view, findings):
     for gains in (findings.gains_c1, findings.gains_c32):
         assert set(gains).isdisjoint({0, 8})
         assert 3 in gains
+
+
+def test_a_trial_that_was_tried_again_is_judged_by_its_second_attempt(view):
+    trial = view.trials[3]
+    failed = with_speed(trial, 1, 1.0).cells
+    broken = tuple(replace(cell, accept_length=Figure(1.0, 8)) for cell in failed)
+
+    again = replace(trial, cells=(*broken, *trial.cells))
+
+    assert measure_gain(again, view.baseline, 1, view.settings) == measure_gain(trial, view.baseline, 1, view.settings)
+    assert accept_length(again, 1) == accept_length(trial, 1)
