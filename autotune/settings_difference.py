@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from fnmatch import fnmatchcase
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -21,7 +21,15 @@ MAY_DIFFER: Final = (
     "pruning.enabled",
     "export.*",
 )
-"""Settings that change no figure of any trial: where, how long to wait, what to try next, what to recommend."""
+"""Settings that change no figure of any trial: where, how long to wait, what to try next, what to recommend.
+
+A star stands for one part of a key: the variable ``server.environment.read_timeout_s`` is none of them.
+"""
+
+_FREE: Final = re.compile("|".join(re.escape(pattern).replace(r"\*", "[^.]*") for pattern in MAY_DIFFER))
+_SECRET: Final = re.compile(
+    r"token|secret|passw|credential|auth|cookie|private|(^|[^a-z])(api|access)?_?key", re.IGNORECASE
+)
 
 
 def dump_settings(settings: StudySettings) -> dict[str, Any]:
@@ -51,7 +59,7 @@ def find_differences(stored: StudySettings, wanted: StudySettings) -> tuple[str,
     return tuple(
         f"{key} was {_show(before, key)} and is now {_show(after, key)}"
         for key in sorted(before.keys() | after.keys())
-        if _show(before, key) != _show(after, key) and not any(fnmatchcase(key, pattern) for pattern in MAY_DIFFER)
+        if (key in before, before.get(key)) != (key in after, after.get(key)) and not _FREE.fullmatch(key)
     )
 
 
@@ -67,4 +75,24 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _show(flat: Mapping[str, Any], key: str) -> str:
-    return repr(flat[key]) if key in flat else "not set"
+    if key not in flat:
+        return "not set"
+    if key == "server.command":
+        return repr(_hide_words(flat[key]))
+    variable = key.removeprefix("server.environment.")
+    return "a hidden value" if variable != key and _SECRET.search(variable) else repr(flat[key])
+
+
+def _hide_words(words: Sequence[str]) -> list[str]:
+    """Return a command in which what follows a flag with a secret's name cannot be read."""
+    shown: list[str] = []
+    hide = False
+    for word in words:
+        flag, separator, _ = word.partition("=")
+        is_flag = word.startswith("-")
+        if hide and not is_flag:
+            shown.append("(hidden)")
+        else:
+            shown.append(f"{flag}=(hidden)" if separator and is_flag and _SECRET.search(flag) else word)
+        hide = is_flag and not separator and _SECRET.search(flag) is not None
+    return shown

@@ -59,3 +59,40 @@ def test_settings_of_an_older_version_get_the_defaults_of_new_keys():
 def test_settings_that_this_version_cannot_read_are_refused():
     with pytest.raises(StudyMismatchError, match="cannot be read by this version"):
         load_settings_dump({**dump_settings(make_settings()), "future": 1}, "here")
+
+
+def with_variables(text: str):
+    return make_settings(STUDY.replace("[server]", f"[server]\nenvironment = {{ {text} }}"))
+
+
+def test_a_variable_that_is_named_like_a_timeout_is_no_timeout_of_ours():
+    differences = find_differences(with_variables('read_timeout_s = "1"'), with_variables('read_timeout_s = "2"'))
+
+    assert differences == ("server.environment.read_timeout_s was '1' and is now '2'",)
+
+
+@pytest.mark.parametrize("name", ["HF_TOKEN", "OPENAI_API_KEY", "db_password", "AWS_SECRET", "KEY"])
+def test_a_secret_that_differs_is_named_and_not_printed(name: str):
+    differences = find_differences(with_variables(f'{name} = "sekret1"'), with_variables(f'{name} = "sekret2"'))
+
+    assert differences == (f"server.environment.{name} was a hidden value and is now a hidden value",)
+
+
+def test_a_number_that_only_looks_like_a_secret_is_shown():
+    differences = find_differences(with_variables('MONKEY = "1"'), with_variables('MONKEY = "2"'))
+
+    assert differences == ("server.environment.MONKEY was '1' and is now '2'",)
+
+
+def test_a_key_in_the_command_is_not_printed():
+    before, after = (
+        make_settings(
+            STUDY.replace("[server]", f'[server]\ncommand = ["x", "--api-key", "{key}", "--tokenizer-path=b"]')
+        )
+        for key in ("sekret1", "sekret2")
+    )
+
+    (difference,) = find_differences(before, after)
+
+    assert difference.startswith("server.command was ['x', '--api-key', '(hidden)', ")
+    assert "sekret" not in difference
