@@ -200,6 +200,8 @@ class SearchSpace:
             if name not in configuration:
                 raise SearchSpaceError(f"{name} is missing", hint=f"parameters: {', '.join(self.names)}")
             value = configuration[name]
+            if isinstance(parameter, IntParameter) and isinstance(value, (bool, float, str)):
+                raise SearchSpaceError(f"{name}={_spell(value)} is not a whole number", hint=_domain_text(parameter))
             if isinstance(value, (bool, float)) or value not in parameter.domain:
                 raise SearchSpaceError(
                     f"{name}={_spell(value)} is outside the search space {self.name}", hint=_domain_text(parameter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
@@ -9,7 +10,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from autotune.errors import SearchSpaceError
-from autotune.packaged import find_packaged
+from autotune.packaged import find_packaged, list_packaged
 from autotune.trial import ParameterValue
 
 NONE_WORD: Final = "none"
@@ -171,7 +172,12 @@ def load_search_space_file(name: str) -> SearchSpaceFile:
     """
     path = Path(name) if name.endswith(".toml") else find_packaged("search_spaces", f"{name}.toml")
     if path is None or not path.is_file():
-        raise SearchSpaceError(f"there is no search space {name!r}", hint="name a packaged one, or a path ending .toml")
+        known = list_packaged("search_spaces")
+        near = difflib.get_close_matches(name, known, n=1)
+        raise SearchSpaceError(
+            f"there is no search space {name!r}" + (f", did you mean {near[0]!r}?" if near else ""),
+            hint=f"name a path ending .toml, or one of: {', '.join(known)}",
+        )
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

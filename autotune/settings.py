@@ -23,6 +23,9 @@ LARGEST_SEED: Final = 2**63 - 1
 LARGEST_SAMPLER_SEED: Final = 2**32 - 1
 """Largest seed of a sampler: they draw from NumPy's legacy generator."""
 
+NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+"""What a study may be called: it names a folder too."""
+
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HOST_LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 
@@ -183,7 +186,9 @@ class BenchmarkSettings(_Section):
     """What is sent to the server in each trial."""
 
     stages: tuple[StageSettings, ...] = Field(
-        min_length=1, description="Busiest and most telling cell first, long contexts last."
+        min_length=1,
+        description="Busiest and most telling cell first, long contexts last. Over all stages, cells at concurrency 1 and "
+        "at concurrency 32 are both required.",
     )
     output_tokens: Count = Field(512, description="Token limit of an answer.")
     repeats: Count = Field(2, description="Times each cell is measured inside one boot, with prompts of their own.")
@@ -254,9 +259,7 @@ class ExportSettings(_Section):
 class StudySettings(_Section):
     """One study: everything that decides what is measured."""
 
-    name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Name of the study and of its folder under `studies/`."
-    )
+    name: str = Field(pattern=NAME_PATTERN, description="Name of the study and of its folder under `studies/`.")
     search_space: str = Field("ddtree", description="A file of `search_spaces/` by name, or a path to one.")
     seed: SamplerSeed = Field(1, description="Seed of the sampler and of everything random on our side.")
     storage: str | None = Field(None, description="SQLAlchemy URL; default: SQLite in the study's folder.")
@@ -341,10 +344,20 @@ def _explain(item: Any) -> str:
     """Say one validation error in words, with the nearest known key for an unknown one."""
     path = ".".join(str(part) for part in item["loc"])
     if item["type"] != "extra_forbidden":
-        return f"{path}: {item['msg']}" if path else str(item["msg"])
+        said = _reword(item)
+        return f"{path}: {said}" if path else said
     known = _known_keys(item["loc"][:-1])
     near = difflib.get_close_matches(str(item["loc"][-1]), known, n=1, cutoff=0.5)
     return f"unknown key {path!r}" + (f", did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}")
+
+
+def _reword(item: Any) -> str:
+    """Say what is wrong with a value without the jargon of the library that found it."""
+    if item["type"] == "missing":
+        return "is required"
+    if item["type"] == "string_pattern_mismatch" and item["ctx"]["pattern"] == NAME_PATTERN:
+        return f"{item['input']!r} is no name; use letters, digits, '.', '_' and '-', a letter or digit first"
+    return str(item["msg"]).removeprefix("Value error, ")
 
 
 def _known_keys(location: tuple[int | str, ...]) -> list[str]:

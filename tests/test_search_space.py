@@ -69,18 +69,19 @@ def test_a_command_line_list_is_read():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("budget=abc", "budget=abc is not a whole number"),
         ("budget=65", "budget=65 is outside the search space ddtree"),
         ("budget=-1", "0 to 64"),
         ("topk=0", "1 to 8"),
         ("window=65", "one of 32, 64, 128, 256, 512, none"),
         ("budget=none", "budget=none is outside"),
-        ("budget=1.5", "budget=1.5 is outside"),
+        ("budget=1.5", "budget=1.5 is not a whole number"),
         ("bugdet=4", "did you mean 'budget'"),
         ("budget", "NAME=VALUE"),
         ("budget=", "NAME=VALUE"),
         ("", "NAME=VALUE"),
         ("budget=1,budget=2", "given twice"),
-        ("budget=$(reboot)", "outside"),
+        ("budget=$(reboot)", "not a whole number"),
     ],
 )
 def test_what_is_outside_the_space_is_refused_by_name(text: str, said: str):
@@ -284,3 +285,8 @@ def test_the_default_study_names_a_space_its_server_and_configurations_inside_it
     assert space.proofs == BEST_FIRST
     assert [space.arm(space.resolve(values)) for values in settings.try_] == ["plain", "chain"]
     assert space.resolve(settings.baseline) in space.configurations
+
+
+def test_an_unknown_search_space_names_the_nearest():
+    with pytest.raises(SearchSpaceError, match="did you mean 'ddtree'"):
+        load_search_space("dtree")

@@ -74,3 +74,24 @@ def test_a_file_that_is_nested_without_end_is_refused(text: str):
 def test_a_seed_that_no_sampler_takes_is_refused():
     with pytest.raises(SettingsError, match="the largest seed that a sampler can take"):
         parse_settings(STUDY.replace('name = "test"', f'name = "test"\nseed = {2**32}', 1), "study.toml")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('name = "test"', "", "name: is required"),
+        ('name = "test"', 'name = "a b"', "name: 'a b' is no name; use letters, digits, '.', '_' and '-'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words(before: str, after: str, said: str):
+    with pytest.raises(SettingsError) as caught:
+        parse_settings(STUDY.replace(before, after, 1), "study.toml")
+
+    assert said in caught.value.message
+
+
+def test_no_message_begins_with_the_jargon_of_the_library():
+    with pytest.raises(SettingsError) as caught:
+        parse_settings(with_line("objectives", "context_weights = { 99 = 1.0 }"), "study.toml")
+
+    assert caught.value.message.startswith("objectives.context_weights names contexts that no cell measures: 99")
