@@ -38,10 +38,10 @@ from autotune.export.wording import (
     render_figure,
     render_number,
 )
-from autotune.trial import CellMeasurement, Objectives, TrialKind, TrialRecord
+from autotune.trial import CellMeasurement, Configuration, Objectives, TrialKind, TrialRecord
 
 
-def render_event(event: Event) -> str | None:
+def render_event(event: Event, describe: Callable[[Configuration], str] = render_configuration) -> str | None:
     """Say one event in a line; ``None`` for events that are no news in a log."""
     match event:
         case StudyStarted():
@@ -49,7 +49,7 @@ def render_event(event: Event) -> str | None:
             return f"study {event.study} in {event.folder}, server {event.url}{earlier}; {event.found}"
         case TrialStarted():
             position = render_position(event.progress, event.kind)
-            return f"trial {event.number} ({position}): {render_configuration(event.configuration)}"
+            return f"trial {event.number} ({position}): {describe(event.configuration)}"
         case PhaseChanged(cell=None):
             return f"{_trial(event.number)}{event.activity.value}"
         case CellMeasured():
@@ -102,7 +102,12 @@ def render_objectives(objectives: Objectives) -> str:
 class PlainDisplay:
     """Prints one timestamped line for every event that is news; for pipes, logs and journals."""
 
-    def __init__(self, now: Callable[[], datetime] = datetime.now) -> None:
+    def __init__(
+        self,
+        now: Callable[[], datetime] = datetime.now,
+        describe: Callable[[Configuration], str] = render_configuration,
+    ) -> None:
+        self._describe = describe
         self._now = now
 
     def __enter__(self) -> Self:
@@ -116,7 +121,7 @@ class PlainDisplay:
 
     def __call__(self, event: Event) -> None:
         """Print the event; a reader that went away must not end a night's work."""
-        line = render_event(event)
+        line = render_event(event, self._describe)
         if line is not None:
             with contextlib.suppress(OSError):
                 render.say(f"{self._now():%H:%M:%S} {clean(line)}")
@@ -125,7 +130,13 @@ class PlainDisplay:
 class LiveDisplay:
     """A board on a terminal: trial, activity, stage, last figures, time left and the front so far."""
 
-    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        describe: Callable[[Configuration], str] = render_configuration,
+    ) -> None:
+        self._describe = describe
         self._console = console or Console(stderr=True, markup=False, emoji=False, highlight=False)
         self._clock = clock
         self._spinner = Spinner("dots", style="cyan")
@@ -173,16 +184,14 @@ class LiveDisplay:
                 pass
         if isinstance(event, StudyStarted | TrialEnded | Noted | StudyEnded):
             with contextlib.suppress(OSError):
-                self._console.print(Text(clean(render_event(event) or "")))
+                self._console.print(Text(clean(render_event(event, self._describe) or "")))
 
     def board(self) -> RenderableType:
         """Draw what is known now."""
         parts: list[RenderableType] = [Text(self._headline(), style="bold")]
         if self._trial is not None and self._progress is not None:
             position = render_position(self._trial.progress, self._trial.kind)
-            parts.append(
-                Text(f"trial {self._trial.number} ({position}): {render_configuration(self._trial.configuration)}")
-            )
+            parts.append(Text(f"trial {self._trial.number} ({position}): {self._describe(self._trial.configuration)}"))
         if self._phase is not None:
             self._spinner.update(text=Text(self._activity()))
             parts.append(self._spinner)
@@ -228,7 +237,7 @@ class LiveDisplay:
                 UNKNOWN if known.tokens_per_s_c1 is None else render_number(known.tokens_per_s_c1.value),
                 UNKNOWN if known.tokens_per_s_c32 is None else render_number(known.tokens_per_s_c32.value),
                 UNKNOWN if known.pass_at_1 is None else f"{100 * known.pass_at_1.value:.0f}%",
-                render_configuration(trial.configuration),
+                self._describe(trial.configuration),
             )
         return table
 

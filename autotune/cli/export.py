@@ -148,6 +148,7 @@ def _render_drop_in(view: StudyView, findings: Findings, choice: Choice, unit: s
         trial=trial,
         baseline=findings.baseline,
         reason=choice.reason,
+        describe=view.space.describe,
         autotune_version=__version__,
         written_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )

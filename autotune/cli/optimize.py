@@ -15,6 +15,7 @@ from autotune.cli.option_values import checked, parse_assignments, parse_clock, 
 from autotune.cli.status import render_summary
 from autotune.export.findings import find
 from autotune.export.wording import clean
+from autotune.search_space import search_space_of
 from autotune.settings import StudySettings, Value
 from autotune.study_view import load_study
 from autotune.tuner import Limits, NightOutcome, run
@@ -82,7 +83,9 @@ def command(
     if trials is None and duration_s is None and until is None:
         trials = DEFAULT_TRIALS
     limits = Limits(trials=trials, duration_s=duration_s, until=until)
-    display = LiveDisplay() if (render.is_terminal() if is_live is None else is_live) else PlainDisplay()
+    describe = search_space_of(settings).describe
+    is_board = render.is_terminal() if is_live is None else is_live
+    display = LiveDisplay(describe=describe) if is_board else PlainDisplay(describe=describe)
     with display:
         outcome = run(settings, limits, display, directory=directory)
     for line in render_ending(settings, directory, outcome, in_default_place=study_directory is None):

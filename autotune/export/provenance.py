@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.export.findings import Findings
 from autotune.export.wording import (
-    render_configuration,
     render_figure,
     render_gain_with_interval,
     render_share,
 )
-from autotune.trial import TrialKind, TrialRecord
+from autotune.trial import Configuration, TrialKind, TrialRecord
 
 HIDDEN = "(hidden)"
 
@@ -32,6 +31,7 @@ class Provenance:
         trial: the trial that was exported.
         baseline: what it is compared with; ``None`` when it was never measured.
         reason: why this trial.
+        describe: writes a configuration for people, as its search space does.
         autotune_version: of this package.
         written_at: UTC, ISO 8601.
     """
@@ -40,6 +40,7 @@ class Provenance:
     trial: TrialRecord
     baseline: TrialRecord | None
     reason: str
+    describe: Callable[[Configuration], str]
     autotune_version: str
     written_at: str
 
@@ -55,7 +56,7 @@ def render_header(provenance: Provenance, findings: Findings) -> list[str]:
     lines = [
         f"Written by autotune {provenance.autotune_version} on {provenance.written_at}",
         f'from trial {trial.number} of study "{provenance.study}", measured {trial.started_at or "at an unknown time"}.',
-        f"Configuration: {render_configuration(trial.configuration)}{' (the baseline)' if is_baseline else ''}",
+        f"Configuration: {provenance.describe(trial.configuration)}{' (the baseline)' if is_baseline else ''}",
         f"Why this one:  {provenance.reason}",
         f"C=1:    {render_figure(trial.objectives.tokens_per_s_c1)} tokens/s{gains[0]}",
         f"C=32:   {render_figure(trial.objectives.tokens_per_s_c32)} tokens/s{gains[1]}",
@@ -65,7 +66,7 @@ def render_header(provenance: Provenance, findings: Findings) -> list[str]:
     if findings.noise is not None and findings.noise.smallest_gain is not None:
         lines[-1] += f" The smallest gain beyond the noise between boots is {100 * findings.noise.smallest_gain:.1f}%."
     if provenance.baseline is not None and not is_baseline:
-        lines.append(f"Baseline: {render_configuration(provenance.baseline.configuration)}")
+        lines.append(f"Baseline: {provenance.describe(provenance.baseline.configuration)}")
     if trial.boot is not None and trial.boot.version is not None:
         lines.append(f"Server version: {trial.boot.version}")
     return lines

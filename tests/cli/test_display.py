@@ -235,3 +235,9 @@ def test_a_terminal_that_went_away_does_not_end_the_study(monkeypatch):
     monkeypatch.setattr(terminal.display._console, "print", gone)
 
     terminal.display(TrialEnded(PROGRESS, TRIAL))
+
+
+def test_a_configuration_is_described_as_its_search_space_does():
+    event = TrialStarted(PROGRESS, 5, TrialKind.SEARCH, CONFIGURATION)
+
+    assert str(render_event(event, lambda _: "budget=0")).endswith(": budget=0")
