@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 import traceback
@@ -53,6 +54,16 @@ class Commands(click.Group):
             return None
         command: click.Command = importlib.import_module(f"autotune.cli.{cmd_name}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is called, or name the nearest one."""
+        name = args[0]
+        if name not in SUMMARIES and not name.startswith("-"):
+            near = difflib.get_close_matches(name, SUMMARIES, n=1)
+            ctx.fail(f"No such command {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the list of commands from the summaries alone."""

@@ -72,7 +72,8 @@ def find_differences(
     for flag in sorted({*running.flags, *wanted.flags}):
         has, wants = running.flags.get(flag), wanted.flags.get(flag)
         if has != wants and not (flag in _ADDRESS_FLAGS and (has is None or wants is None)):
-            differences.append(f"{flag} is {_say(has)}, not {_say(wants)}")
+            wish = "but should not be given" if wants is None else f"not {_say(wants)}"
+            differences.append(f"{flag} is {_say(has)}, {wish}")
     if environment is None and launch.environment:
         differences.append("its environment cannot be read")
     for name, value in launch.environment.items():

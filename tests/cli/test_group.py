@@ -81,7 +81,7 @@ def test_an_unknown_command_ends_with_2():
     result = CliRunner().invoke(main, ["optimise"])
 
     assert result.exit_code == 2
-    assert "No such command 'optimise'" in result.output
+    assert "No such command 'optimise'. Did you mean 'optimize'?" in result.output
 
 
 def ending_with(error: BaseException, *words: str):

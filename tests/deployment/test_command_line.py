@@ -29,6 +29,11 @@ def test_interpreter_order_and_spelling_do_not_matter(command: list[str]):
     [
         (["python", "-m", "other", "serve"], {"TOPK": "4"}, "it runs other, not autotune"),
         (["autotune", "serve", "--budget", "8", "--fast"], {"TOPK": "4"}, "--budget is 8, not 16"),
+        (
+            ["autotune", "serve", "--budget", "16", "--fast", "--seed", "3"],
+            {"TOPK": "4"},
+            "--seed is 3, but should not be given",
+        ),
         (["autotune", "serve", "--budget", "16"], {"TOPK": "4"}, "--fast is not given, not switched on"),
         (["autotune", "serve", "--budget", "16", "--fast", "--port", "2"], {"TOPK": "4"}, "--port is 2, not 1"),
         (["autotune", "bench", "--budget", "16", "--fast"], {"TOPK": "4"}, "its arguments are 'bench', not 'serve'"),
