@@ -41,7 +41,7 @@ class Prompter:
         Raises:
             BodyError: the text is empty or cannot fit.
         """
-        self._check_length(text)
+        self._check_length(len(text))
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
         if not ids:
             raise BodyError("The prompt is empty.")
@@ -53,22 +53,31 @@ class Prompter:
         System messages are put in front of the first user message. Special tokens spelled inside a message stay text.
 
         Raises:
-            BodyError: the messages are malformed, or the last one is not the user's.
+            BodyError: the messages are malformed, the last one is not the user's, or they cannot fit.
         """
         turns = _parse_messages(messages)
+        self._check_length(sum(len(text) for _, text in turns))
+        # A turn takes a token of its role, its text one at least, and an assistant's another for its end.
+        least = 1 + sum((1 if role == "user" else 2) + bool(text) for role, text in turns)
+        if least >= self.context_length:
+            raise BodyError(
+                f"The {len(turns)} messages have {least} tokens or more, but the context holds {self.context_length} "
+                "with the answer.",
+                "messages",
+            )
         ids: list[int] = []
         for role, text in turns:
-            self._check_length(text)
             body = self._encode_plain(text)
             ids += [USER, *body] if role == "user" else [BOT, *body, END]
         return [*ids, BOT]
 
     def check_ids(self, ids: Sequence[int]) -> None:
-        """Refuse tokens that the model does not have.
+        """Refuse a prompt that cannot fit, or with tokens that the model does not have.
 
         Raises:
-            BodyError: a token is unknown.
+            BodyError: there are too many tokens, or one is unknown.
         """
+        self.check_room(len(ids), None)
         for token in ids:
             if not 0 <= token < len(self.table):
                 raise BodyError(f"The prompt holds token {token}, but the vocabulary has 0 to {len(self.table) - 1}.")
@@ -93,11 +102,11 @@ class Prompter:
             )
         return max_new_tokens
 
-    def _check_length(self, text: str) -> None:
+    def _check_length(self, characters: int) -> None:
         """Refuse at once what no tokenizer can make fit, so that a huge text does not hold up the server."""
-        if len(text) > max(map(len, self.table)) * self.context_length:
+        if characters > max(map(len, self.table)) * self.context_length:
             raise BodyError(
-                f"The prompt has {len(text)} characters, too many for a context of {self.context_length} tokens."
+                f"The prompt has {characters} characters, too many for a context of {self.context_length} tokens."
             )
 
     def _encode_plain(self, text: str) -> list[int]:

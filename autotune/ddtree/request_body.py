@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
+
+_REPR: Final = reprlib.Repr()
+"""Shows a value of any size and depth in bounded time."""
+_REPR.maxstring = 200
 
 
 class BodyError(ValueError):
@@ -58,7 +63,7 @@ class Body:
 
     def error(self, name: str, rule: str) -> BodyError:
         """Return the error for a field that breaks a rule, with the value it has."""
-        text = repr(self._fields.get(name))
+        text = _REPR.repr(self._fields.get(name))
         shown = text if len(text) <= 80 else text[:77] + "..."
         return BodyError(f"{self._prefix}{name} {rule}, got {shown}.", self._prefix + name)
 
@@ -135,7 +140,7 @@ class Body:
 
 def is_token_list(value: object) -> bool:
     """True for a non-empty list of whole numbers."""
-    return isinstance(value, list) and bool(value) and all(type(item) is int for item in value)
+    return isinstance(value, list) and set(map(type, value)) == {int}
 
 
 def _kind(value: object) -> str:
