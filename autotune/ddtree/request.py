@@ -71,9 +71,13 @@ class GenerationRequest:
 class TokenDelta:
     """What one step produced for one request.
 
+    A step may produce two deltas for one request, in order: the first token, which prefill chose, and what the decode
+    step that follows committed.
+
     Attributes:
         request_id: whose tokens these are.
-        token_ids: one to ``block`` new tokens, the end token never among them; may be empty when finished.
+        token_ids: one to ``block`` new tokens; may be empty when finished. The end token that ends a request is not among
+            them; under ``ignore_eos`` end tokens are tokens like any other.
         finish_reason: ``None`` while running, else ``"stop"``, ``"length"`` or ``"abort"``.
         completion_tokens: tokens generated so far, an end token counted as SGLang does.
         verify_steps: verify steps so far (decode steps when decoding plainly).
