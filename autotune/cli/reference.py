@@ -63,10 +63,10 @@ def render_settings() -> str:
             'word `"none"` stands for *switched off* wherever the value of a parameter is written.'
         ),
     ]
-    for path, model in _sections(StudySettings):
+    for path, model, list_meaning in _sections(StudySettings):
         parts.append(f"## `{path}`" if path else "## Top level")
         if model.__doc__:
-            parts.append(model.__doc__.strip())
+            parts.append(" ".join(filter(None, (model.__doc__.strip(), list_meaning))))
         rows = [_render_row(name, field) for name, field in _fields(model) if _inner_model(field) is None]
         if rows:
             parts.append("| key | type | default | meaning |\n| --- | --- | --- | --- |\n" + "\n".join(rows))
@@ -82,15 +82,23 @@ def _render_help(command: click.Command) -> str:
     return f"```text\n{command.get_help(context).rstrip()}\n```"
 
 
-def _sections(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
-    """Yield the header and the schema of each table of a study file, outer ones first; the top level has no header."""
-    yield path, model
+def _sections(
+    model: type[BaseModel], path: str = "", list_meaning: str = ""
+) -> Iterator[tuple[str, type[BaseModel], str]]:
+    """Yield header, schema and, of a list, its meaning for each table of a study file, outer ones first.
+
+    The top level has no header.
+    """
+    yield path, model, list_meaning
     bare = path.strip("[]")
     for name, field in _fields(model):
         inner = _inner_model(field)
         if inner is not None:
             below = f"{bare}.{name}" if bare else name
-            yield from _sections(inner, f"[[{below}]]" if _is_list(field) else f"[{below}]")
+            if _is_list(field):
+                yield from _sections(inner, f"[[{below}]]", field.description or "")
+            else:
+                yield from _sections(inner, f"[{below}]")
 
 
 def _fields(model: type[BaseModel]) -> list[tuple[str, FieldInfo]]:

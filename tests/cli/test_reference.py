@@ -42,6 +42,7 @@ def test_every_setting_is_on_the_page_with_its_meaning():
     assert sum(check(model) for model in _models(StudySettings)) > 40
     for header in ("[server]", "[[benchmark.stages]]", "[[benchmark.stages.cells]]", "[evaluation.sampling]"):
         assert f"## `{header}`\n" in page
+    assert "cells at concurrency 1 and at concurrency 32 are both required" in page
 
 
 def _models(model: type[BaseModel]) -> set[type[BaseModel]]:
