@@ -7,9 +7,11 @@ argument ends the process at once.
 from __future__ import annotations
 
 import math
+import os
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from autotune.ddtree.model_sizes import ModelSizes
@@ -22,6 +24,11 @@ DEFAULT_TOPK: Final = 6
 DEFAULT_BLOCK: Final = 16
 DEFAULT_CONTEXT_LENGTH: Final = 2048
 DEFAULT_MAX_RUNNING_REQUESTS: Final = 48
+LARGEST_INTEGER: Final = 2**63 - 1
+"""Of flags without a bound of their own: larger numbers fit neither the wire nor the logs."""
+MAX_BUDGET: Final = 65_536
+MAX_RUNNING_REQUESTS: Final = 65_536
+MAX_CPU_THREADS: Final = 4096
 FULL_TREE_BACKEND: Final = "triton"
 PLAIN_BACKEND: Final = "torch_native"
 
@@ -189,7 +196,10 @@ def resolve_flags(
             values.integer("context_length", minimum=2, maximum=sizes.max_positions),
             min(DEFAULT_CONTEXT_LENGTH, sizes.max_positions),
         ),
-        max_running_requests=_or(values.integer("max_running_requests", minimum=1), DEFAULT_MAX_RUNNING_REQUESTS),
+        max_running_requests=_or(
+            values.integer("max_running_requests", minimum=1, maximum=MAX_RUNNING_REQUESTS),
+            DEFAULT_MAX_RUNNING_REQUESTS,
+        ),
         mem_fraction_static=0.9 if fraction is None else fraction,
         page_size=_or(values.integer("page_size", minimum=1), 1),
         attention_backend=values.text("attention_backend") or (FULL_TREE_BACKEND if full_tree else PLAIN_BACKEND),
@@ -206,7 +216,7 @@ def resolve_flags(
         decode_log_interval=_or(values.integer("decode_log_interval", minimum=1), 40),
         enable_metrics=bool(given.get("enable_metrics")),
         skip_server_warmup=bool(given.get("skip_server_warmup")),
-        cpu_threads=values.integer("cpu_threads", minimum=1),
+        cpu_threads=values.integer("cpu_threads", minimum=1, maximum=MAX_CPU_THREADS),
         notes=tuple(notes),
     )
 
@@ -225,7 +235,7 @@ def _resolve_speculation(
     values: _Given, environment: Mapping[str, str], sizes: ModelSizes, notes: list[str]
 ) -> _Speculation:
     """Apply the rules of ``--speculative-algorithm DDTREE``, or note which flags do nothing without it."""
-    budget = values.integer("speculative_ddtree_budget")
+    budget = values.integer("speculative_ddtree_budget", maximum=MAX_BUDGET)
     if values.text("speculative_algorithm") is None:
         idle = [flag for flag in FLAGS if flag.key.startswith("speculative_") and values.is_given(flag.key)]
         notes.extend(f"{flag.names[0]} has no effect without --speculative-algorithm DDTREE." for flag in idle)
@@ -234,9 +244,9 @@ def _resolve_speculation(
         return _Speculation()
     block = _same(
         "--speculative-num-draft-tokens",
-        values.integer("speculative_num_draft_tokens", minimum=1),
+        values.integer("speculative_num_draft_tokens", minimum=1, maximum=sizes.max_positions),
         "--speculative-dflash-block-size",
-        values.integer("speculative_dflash_block_size", minimum=1),
+        values.integer("speculative_dflash_block_size", minimum=1, maximum=sizes.max_positions),
     )
     if block is None:
         block = DEFAULT_BLOCK if sizes.max_block is None else sizes.max_block
@@ -268,20 +278,35 @@ def _resolve_speculation(
         )
     if values.is_given("speculative_use_rejection_sampling"):
         raise ValueError("DDTREE does not support --speculative-use-rejection-sampling.")
-    return _Speculation(budget, block, window, _parse_topk(environment))
+    draft_log = values.text("draft_log")
+    if draft_log is not None:
+        _check_writable("--draft-log", Path(draft_log))
+    return _Speculation(budget, block, window, _parse_topk(environment, sizes.vocabulary))
 
 
-def _parse_topk(environment: Mapping[str, str]) -> int:
+def _check_writable(name: str, path: Path) -> None:
+    """Refuse a file that cannot be opened for writing, without creating it."""
+    if path.is_dir():
+        raise ValueError(f"{name} must be a file, but {path} is a directory.")
+    if not path.parent.is_dir():
+        raise ValueError(f"{name} cannot be written: the directory {path.parent} does not exist.")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ValueError(f"{name} cannot be written: no permission for {path}.")
+
+
+def _parse_topk(environment: Mapping[str, str], vocabulary: int) -> int:
     """Read the tokens kept per drafted position from the environment."""
     text = environment.get(TOPK_VARIABLE, "").strip()
     if not text:
-        return DEFAULT_TOPK
+        return min(DEFAULT_TOPK, vocabulary)
     try:
         topk = int(text)
     except ValueError:
         raise ValueError(f"{TOPK_VARIABLE} must be a whole number, got {text!r}.") from None
     if topk < 1:
         raise ValueError(f"{TOPK_VARIABLE} must be at least 1, got {topk}.")
+    if topk > vocabulary:
+        raise ValueError(f"{TOPK_VARIABLE} must be at most the vocabulary, {vocabulary}, got {topk}.")
     return topk
 
 
@@ -333,7 +358,7 @@ class _Given:
         value = self.values.get(key)
         return str(value) if value not in (None, "") else None
 
-    def integer(self, key: str, *, minimum: int | None = None, maximum: int | None = None) -> int | None:
+    def integer(self, key: str, *, minimum: int | None = None, maximum: int = LARGEST_INTEGER) -> int | None:
         """Return a whole number inside its bounds."""
         value = self.values.get(key)
         if value is None:
@@ -342,7 +367,7 @@ class _Given:
             raise ValueError(f"{_spell(key)} must be a whole number, got {value!r}.")  # noqa: TRY004 - as SGLang ends
         if minimum is not None and value < minimum:
             raise ValueError(f"{_spell(key)} must be at least {minimum}, got {value}.")
-        if maximum is not None and value > maximum:
+        if value > maximum:
             raise ValueError(f"{_spell(key)} must be at most {maximum}, got {value}.")
         return value
 

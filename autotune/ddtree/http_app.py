@@ -29,6 +29,7 @@ from autotune.ddtree.request import GenerationRequest
 from autotune.ddtree.request_body import Body, BodyError, parse_body
 
 HEALTH_TIMEOUT_S: Final = 20.0
+FLUSH_TIMEOUT_LIMIT_S: Final = 3600.0
 _BODY_LIMIT: Final = 32 * 1024 * 1024
 
 
@@ -215,7 +216,10 @@ class HttpApp:
         try:
             timeout_s = float(text)
         except ValueError:
-            return PlainTextResponse(f"timeout must be a number of seconds, got {text!r}.\n", 400)
+            timeout_s = -1.0
+        if not 0.0 <= timeout_s <= FLUSH_TIMEOUT_LIMIT_S:
+            limit = f"between 0 and {FLUSH_TIMEOUT_LIMIT_S:.0f}"
+            return PlainTextResponse(f"timeout must be a number of seconds {limit}, got {text[:40]!r}.\n", 400)
         if timeout_s > 0 and len(self.table):
             try:
                 await asyncio.wait_for(self.table.wait_until_idle(), timeout_s)

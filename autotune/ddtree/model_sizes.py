@@ -20,10 +20,12 @@ class ModelSizes:
 
     Attributes:
         max_positions: longest sequence.
+        vocabulary: number of tokens.
         max_block: largest block the drafter was trained for; ``None`` without a drafter.
     """
 
     max_positions: int
+    vocabulary: int
     max_block: int | None
 
 
@@ -44,7 +46,11 @@ def read_sizes(model_path: str, draft_model_path: str | None) -> ModelSizes:
         raise ValueError(f"{target_directory / TOKENIZER_FILE} does not exist: --model-path needs a tokenizer.")
     drafter = None if draft_model_path is None else _read_config(Path(draft_model_path) / DRAFTER_FILE)
     try:
-        return ModelSizes(int(target["max_positions"]), None if drafter is None else int(drafter["max_block"]))
+        return ModelSizes(
+            max_positions=int(target["max_positions"]),
+            vocabulary=int(target["vocabulary"]),
+            max_block=None if drafter is None else int(drafter["max_block"]),
+        )
     except (KeyError, TypeError) as error:
         raise ValueError(f"{target_directory} holds weights of another kind of model: {error}.") from error
 

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from autotune.ddtree.flags import FLAGS, FlagValue, ServerFlags, choose_paths, resolve_flags
 from autotune.ddtree.model_sizes import ModelSizes
 
-SIZES = ModelSizes(max_positions=4096, max_block=16)
+SIZES = ModelSizes(max_positions=4096, vocabulary=2048, max_block=16)
 
 
 def resolve(
@@ -53,7 +54,7 @@ def test_the_budget_defaults_to_the_block_minus_one(block: int | None, budget: i
 
 
 def test_the_block_defaults_to_the_drafters_and_a_larger_one_is_noted() -> None:
-    small = ModelSizes(max_positions=512, max_block=8)
+    small = ModelSizes(max_positions=512, vocabulary=2048, max_block=8)
 
     assert ddtree(sizes=small).speculative_num_draft_tokens == 8
     assert ddtree(sizes=small).notes == ()
@@ -62,7 +63,7 @@ def test_the_block_defaults_to_the_drafters_and_a_larger_one_is_noted() -> None:
 
 def test_the_context_is_at_most_the_models() -> None:
     assert resolve().context_length == 2048
-    assert resolve(sizes=ModelSizes(max_positions=512, max_block=None)).context_length == 512
+    assert resolve(sizes=ModelSizes(max_positions=512, vocabulary=2048, max_block=None)).context_length == 512
 
 
 def test_topk_comes_from_its_environment_variable() -> None:
@@ -109,6 +110,14 @@ def test_both_spellings_of_block_and_window_are_accepted() -> None:
         ({"decode_log_interval": 0}, "--decode-log-interval"),
         ({"cpu_threads": 0}, "--cpu-threads"),
         ({"random_seed": -1}, "--random-seed"),
+        ({"random_seed": 2**63}, "--random-seed must be at most"),
+        ({"decode_log_interval": 10**20}, "--decode-log-interval must be at most"),
+        ({"speculative_draft_window_size": 10**20}, "--speculative-draft-window-size must be at most"),
+        ({"max_running_requests": 10**9}, "--max-running-requests must be at most"),
+        ({"cpu_threads": 10**9}, "--cpu-threads must be at most"),
+        ({"speculative_ddtree_budget": 10**9}, "--speculative-ddtree-budget must be at most"),
+        ({"speculative_num_draft_tokens": 4097}, "--speculative-num-draft-tokens must be at most 4096"),
+        ({"speculative_dflash_block_size": 4097}, "--speculative-dflash-block-size must be at most 4096"),
     ],
 )
 def test_a_broken_rule_is_refused_with_a_message_that_states_it(given: dict[str, FlagValue], word: str) -> None:
@@ -127,7 +136,7 @@ def test_page_size_is_free_while_decoding_plainly() -> None:
     assert resolve(page_size=16).page_size == 16
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "x", "2.5"])
+@pytest.mark.parametrize("text", ["0", "-1", "x", "2.5", "2049"])
 def test_a_bad_topk_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="SGLANG_DDTREE_MAX_TOPK"):
         ddtree({"SGLANG_DDTREE_MAX_TOPK": text})
@@ -158,6 +167,20 @@ def test_flags_that_do_nothing_are_named() -> None:
 def test_a_draft_log_needs_drafts() -> None:
     with pytest.raises(ValueError, match="--draft-log"):
         resolve(draft_log="/tmp/x")
+
+
+def test_a_draft_log_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    for path, reason in ((tmp_path, "is a directory"), (tmp_path / "missing" / "log", "does not exist")):
+        with pytest.raises(ValueError, match=f"--draft-log .*{reason}"):
+            ddtree(draft_log=str(path))
+
+    assert ddtree(draft_log=str(tmp_path / "log")).draft_log == str(tmp_path / "log")
+    assert not (tmp_path / "log").exists()
+
+
+def test_the_largest_numbers_are_accepted() -> None:
+    assert resolve(random_seed=2**63 - 1).random_seed == 2**63 - 1
+    assert ddtree({"SGLANG_DDTREE_MAX_TOPK": "2048"}).topk == 2048
 
 
 def test_a_seed_is_drawn_when_none_is_given() -> None:

@@ -468,6 +468,14 @@ def test_a_flush_is_refused_while_requests_run_and_clears_the_counters(
     assert internal["last_gen_throughput"] > 0
 
 
+@pytest.mark.parametrize("text", ["inf", "nan", "-1", "3601", "soon", ""])
+def test_a_flush_that_would_wait_for_ever_is_refused(client: httpx.Client, text: str) -> None:
+    response = client.post("/flush_cache", params={"timeout": text})
+
+    assert response.status_code == 400
+    assert response.text.startswith("timeout must be a number of seconds between 0 and 3600")
+
+
 def test_metrics_count_tokens_and_verify_calls(client: httpx.Client) -> None:
     def value(name: str) -> float:
         found = re.search(rf"^sglang:{name}\{{model_name=\"tiny\"\}} (\S+)$", client.get("/metrics").text, re.MULTILINE)
