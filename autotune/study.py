@@ -5,6 +5,8 @@ Each finished cell, boot and evaluation is on disk before the call that records 
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -385,6 +387,9 @@ def _lock_folder(directory: Path) -> StudyLock:
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        database = directory / DATABASE_NAME
+        if database.exists() and not os.access(database, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(database))
         return StudyLock(directory)
     except OSError as error:
         raise UserError(

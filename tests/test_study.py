@@ -553,3 +553,13 @@ def test_a_file_of_the_study_that_cannot_be_opened_is_named(tmp_path: Path, name
 
     assert caught.value.where == str(tmp_path / name)
     assert "--study-directory" in str(caught.value.hint)
+
+
+def test_a_database_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    Study.open(make_settings(), tmp_path).close()
+    monkeypatch.setattr("os.access", lambda path, _mode: Path(path).name != "study.db")
+
+    with pytest.raises(UserError, match="Permission denied") as caught:
+        Study.open(make_settings(), tmp_path)
+
+    assert caught.value.where == str(tmp_path / "study.db")
