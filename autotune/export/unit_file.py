@@ -18,6 +18,8 @@ _WHITESPACE = " \t\n\r"
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " ", '"': '"', "'": "'"}
 _ESCAPES["\\"] = "\\"
 _CODES = {"x": (2, 16), "u": (4, 16), "U": (8, 16)}
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "busybox"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class ServiceSection:
     """What the ``[Service]`` section of a unit says about its process.
 
     Attributes:
-        commands: the words of each ``ExecStart=``.
+        commands: the words of each command of each ``ExecStart=``; a lone ``;`` stands between two.
         environment: variables of all ``Environment=``, later ones replacing earlier ones.
     """
 
@@ -53,8 +55,10 @@ def parse_service(text: str) -> ServiceSection:
     >>> [word.text for word in service.commands[0]], service.environment
     (['/bin/x', 'a b', '--port', '1'], {'A': 'x y', 'B': '2'})
 
+    Other settings are not looked at. Variables behind a mistake in their line are left out, as systemd does.
+
     Raises:
-        UserError: a quote is not closed or an escape is unknown; systemd would ignore such a line.
+        UserError: a quote of a command is not closed; systemd would ignore such a line.
     """
     section = ""
     commands: list[tuple[Word, ...]] = []
@@ -66,11 +70,11 @@ def parse_service(text: str) -> ServiceSection:
         key, separator, value = line.partition("=")
         if section != "Service" or not separator:
             continue
-        words = tuple(split_words(value.strip(_WHITESPACE)))
+        value = value.strip(_WHITESPACE)
         if key.strip(_WHITESPACE) == "ExecStart":
-            commands = [*commands, words] if words else []
+            commands = [*commands, *_split_commands(value)] if value else []
         elif key.strip(_WHITESPACE) == "Environment":
-            environment = {**environment, **_assignments(words)} if words else {}
+            environment = {**environment, **_assignments(_words_before_mistake(value))} if value else {}
     return ServiceSection(tuple(commands), environment)
 
 
@@ -81,29 +85,44 @@ def replace_flags(command: Sequence[Word], tuned: Mapping[str, bool], arguments:
         command: the words of an ``ExecStart=``.
         tuned: flags to take out, and whether each has a value of its own word.
         arguments: flags to append.
+
+    Raises:
+        UserError: a shell runs a line of its own, in which nothing can be exchanged.
     """
+    if _runs_shell_line(command):
+        raise UserError(
+            "the unit starts its server from a line of a shell, and flags appended to it would not reach the server",
+            where=" ".join(word.raw for word in command),
+            hint="start the server itself in ExecStart=, or use --format flags and put them into the line by hand",
+        )
     kept: list[str] = []
     is_value = False
     for word in command:
         name, separator, _ = word.text.partition("=")
-        if is_value:
+        if is_value and not word.text.startswith("--"):
             is_value = False
         elif word.text in tuned:
             is_value = tuned[word.text]
-        elif not (separator and name in tuned):
-            kept.append(word.raw)
+        else:
+            is_value = False
+            if not (separator and name in tuned):
+                kept.append(word.raw)
     rendered = render_command(["/", *arguments]).removeprefix("/").strip() if arguments else ""
     return " ".join([*kept, *([rendered] if rendered else [])])
 
 
-def split_words(value: str) -> Iterator[Word]:
+def split_words(value: str, *, keep_unknown: bool = False) -> Iterator[Word]:
     r"""Split a setting into words as systemd does.
+
+    Args:
+        value: what stands behind the equals sign.
+        keep_unknown: leave an escape that systemd does not know as it is written, as it does in commands.
 
     >>> [word.text for word in split_words(r"a\\b'c d'e 'C=q\"q'")]
     ['a\\bc de', 'C=q"q']
 
     Raises:
-        UserError: a quote is not closed or an escape is unknown.
+        UserError: a quote is not closed, or an escape is unknown and not to be kept.
     """
     position = 0
     while True:
@@ -116,7 +135,7 @@ def split_words(value: str) -> Iterator[Word]:
             char = value[position]
             position += 1
             if char == "\\":
-                read, position = _read_escape(value, position)
+                read, position = _read_escape(value, position, keep_unknown=keep_unknown)
                 text += read
             elif char == quote:
                 quote = ""
@@ -126,11 +145,49 @@ def split_words(value: str) -> Iterator[Word]:
                 text += char
         if quote:
             raise UserError(f"the quote {quote} is never closed", where=value, hint="mend the unit file")
-        yield Word(value[start:position], text)
+        raw = value[start:position]
+        dangles = position == len(value) and (len(raw) - len(raw.rstrip("\\"))) % 2 == 1
+        yield Word(f"{raw}\\" if dangles else raw, text)  # else it would escape what is written behind it
 
 
-def _read_escape(value: str, position: int) -> tuple[str, int]:
-    """Read what follows a backslash; return the character and where reading goes on."""
+def _split_commands(value: str) -> list[tuple[Word, ...]]:
+    r"""Split ``a ; b`` into its commands; ``\;`` is the word ``;`` and stays written so."""
+    commands: list[tuple[Word, ...]] = []
+    words: list[Word] = []
+    for word in split_words(value, keep_unknown=True):
+        if word.raw == ";":
+            commands.append(tuple(words))
+            words = []
+        else:
+            words.append(Word(word.raw, ";") if word.raw == "\\;" else word)
+    return [command for command in (*commands, tuple(words)) if command]
+
+
+def _words_before_mistake(value: str) -> list[Word]:
+    words = []
+    reading = split_words(value)
+    while True:
+        try:
+            words.append(next(reading))
+        except (StopIteration, UserError):
+            return words
+
+
+def _runs_shell_line(command: Sequence[Word]) -> bool:
+    """Whether a shell is among the words with ``-c`` among its options, wherever a wrapper has put it."""
+    for index, word in enumerate(command):
+        if word.text.lstrip("-@:+!").rpartition("/")[2] not in _SHELLS:
+            continue
+        for option in command[index + 1 :]:
+            if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", option.text):
+                return True
+            if not option.text.startswith("-") and option.text.rpartition("/")[2] not in _SHELLS:
+                break
+    return False
+
+
+def _read_escape(value: str, position: int, *, keep_unknown: bool) -> tuple[str, int]:
+    """Read what follows a backslash; return what it means and where reading goes on."""
     char = value[position : position + 1]
     if char in _ESCAPES:
         return _ESCAPES[char], position + 1
@@ -138,29 +195,36 @@ def _read_escape(value: str, position: int) -> tuple[str, int]:
     start = position + 1 if char in _CODES else position
     digits = value[start : start + length]
     if len(digits) == length and re.fullmatch(r"[0-7]+" if base == 8 else r"[0-9A-Fa-f]+", digits):
-        return chr(int(digits, base)), start + length
+        code = int(digits, base)
+        is_byte = char in {"u", "U"} or code <= 0xFF
+        if is_byte and 0 < code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF:
+            return chr(code), start + length
+    if keep_unknown:
+        return f"\\{char}", position + len(char)
     raise UserError(f"\\{char} is no escape that systemd knows", where=value, hint="write \\\\ for a backslash")
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Join continued lines, leaving out comments, also those inside a continuation; an empty line ends one."""
-    parts: list[str] = []
-    for line in text.split("\n"):
-        stripped = line.strip(_WHITESPACE)
-        if stripped[:1] in {"#", ";"}:
+    """Join continued lines, leaving out comments, also those inside a continuation; an empty line ends one.
+
+    Only a last backslash that is itself not escaped continues a line, and it stands for a space.
+    """
+    joined = ""
+    for line in re.split(r"\r\n|\n|\r", text):
+        if line.lstrip(_WHITESPACE)[:1] in {"#", ";"}:
             continue
-        if stripped.endswith("\\"):
-            parts.append(stripped[:-1])
+        joined += line
+        if (len(line) - len(line.rstrip("\\"))) % 2 == 1:
+            joined = f"{joined[:-1]} "
             continue
-        parts.append(stripped)
-        if joined := " ".join(parts).strip(_WHITESPACE):
-            yield joined
-        parts = []
-    if joined := " ".join(parts).strip(_WHITESPACE):
-        yield joined
+        if joined.strip(_WHITESPACE):
+            yield joined.strip(_WHITESPACE)
+        joined = ""
+    if joined.strip(_WHITESPACE):
+        yield joined.strip(_WHITESPACE)
 
 
 def _assignments(words: Sequence[Word]) -> dict[str, str]:
     """Read words as assignments; ``%%`` is a percent sign. Words that are none are ignored, as systemd does."""
     pairs = (word.text.replace("%%", "%").partition("=") for word in words)
-    return {name: value for name, separator, value in pairs if separator}
+    return {name: value for name, separator, value in pairs if separator and _VARIABLE.fullmatch(name)}

@@ -88,6 +88,56 @@ def test_what_systemd_ignores_is_refused(value):
         list(split_words(value))
 
 
+@pytest.mark.parametrize("lines", ["ExecStartPre=/bin/find / -exec rm {} \\;", "SyslogIdentifier=it's", "X-Note=don't"])
+def test_settings_that_are_not_ours_cannot_refuse_a_unit(lines):
+    service = parse_service(f"[Service]\n{lines}\nExecStart=/bin/x --port 1\n")
+
+    assert [texts(command) for command in service.commands] == [["/bin/x", "--port", "1"]]
+
+
+@pytest.mark.parametrize("escape", ["\\d", "\\x4", "\\Uffffffff", "\\777", "\\x00", "\\ud800"])
+def test_an_escape_that_nobody_knows_stays_in_a_command(escape):
+    (command,) = parse_service(f"[Service]\nExecStart=/bin/x a{escape} --last\n").commands
+
+    assert texts(command) == ["/bin/x", f"a{escape}", "--last"]
+
+
+def test_a_last_backslash_does_not_swallow_what_is_written_behind_it():
+    (command,) = parse_service("[Service]\nExecStart=/bin/x a \\ \n").commands
+
+    assert replace_flags(command, TUNED, ["--note", "1"]) == "/bin/x a \\\\ --note 1"
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "/bin/sh -c 'exec python --port 1'",
+        "/usr/bin/env bash -lc 'x'",
+        "-/bin/bash -e -c x",
+        "/usr/bin/nice busybox sh -c x",
+    ],
+)
+def test_a_line_of_a_shell_is_refused_with_what_to_do(start):
+    (command,) = parse_service(f"[Service]\nExecStart={start}\n").commands
+
+    with pytest.raises(UserError, match="--format flags"):
+        replace_flags(command, TUNED, ["--note", "1"])
+
+
+def test_a_script_run_by_a_shell_takes_flags():
+    (command,) = parse_service("[Service]\nExecStart=/bin/sh /opt/start.sh -c 1\n").commands
+
+    assert replace_flags(command, TUNED, ["--note", "1"]) == "/bin/sh /opt/start.sh -c 1 --note 1"
+
+
+def test_a_flag_without_its_value_takes_no_other_flag_with_it():
+    (command,) = parse_service(
+        "[Service]\nExecStart=/bin/x --speculative-ddtree-budget --port 1 --speculative-algorithm --enable-x\n"
+    ).commands
+
+    assert replace_flags(command, TUNED, []) == "/bin/x --port 1"
+
+
 @given(st.lists(st.text(st.characters(exclude_categories=("Cc", "Cs"), exclude_characters="%$"), max_size=8)))
 def test_what_the_writer_writes_the_reader_reads(words):
     service = parse_service(f"[Service]\nExecStart={render_command(['/bin/x', *words])}\n")
@@ -126,6 +176,14 @@ def test_plain_decoding_only_takes_flags_out():
         REAL.partition("[Service]\n")[2].partition("\n[Install]")[0],
         'Environment="A=x y" B=2 \'C=q"q\' D=a\\\\b"q"\nExecStart=/bin/x a\\x41\\101\\tb "c\\sd" e"f g"h \'%%i\' ""\n',
         "ExecStart=/bin/x \\\n ; note \\\n --port 1\nEnvironment=A=1\nEnvironment=\nEnvironment=B=2\n",
+        "Environment=A=a\\\\\nEnvironment=B=2\nExecStart=/bin/a --re a\\\\\n",
+        "ExecStart=/bin/a --x \\ \n --port 1\nEnvironment=B=2\n",
+        "ExecStart=/bin/a a\\\\\\\n b\n",
+        'ExecStart=/bin/a "a \\\n b" c\n',
+        'ExecStart=/bin/a a \\; b ";" c; d\\;e f\\ g\n',
+        "Type=oneshot\nExecStart=/bin/a a ; /bin/b b ;\n",
+        'ExecStart=/bin/a \\d+ \\x4 \\Uffffffff \\777 \\x00a "\\q"\n',
+        "Environment=1A=2 B=3 'C D=4'\nEnvironment=D=1 E=\\q F=2\nExecStart=/bin/a\n",
         "Environment=A=%%x\nExecStart=/bin/a\nExecStart=\nExecStart=/bin/b \\\n\n--lost\n",
     ],
 )
