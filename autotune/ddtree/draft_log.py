@@ -10,8 +10,9 @@ from pathlib import Path
 class DraftLog:
     """Appends one line per request and step.
 
-    A line holds ``rid``, ``position`` (of the first drafted token, counted from the start of the prompt), ``tokens`` and
-    ``logprobs`` (per drafted position a list by rank, best first). Writing costs time: measure no speed with it on.
+    A line holds ``rid`` (a server adds ``#`` and a serial number to the client's), ``position`` (of the first drafted
+    token, counted from the start of the prompt), ``tokens`` and ``logprobs`` (per drafted position a list by rank, best
+    first). Writing costs time: measure no speed with it on.
 
     Args:
         path: file to append to.
