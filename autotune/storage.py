@@ -8,7 +8,8 @@ ours reads anything else. The table of :data:`TOLD` is the one place that says h
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -20,7 +21,7 @@ from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import TrialState as OptunaState
 
-from autotune.errors import SettingsError
+from autotune.errors import HostError, SettingsError
 from autotune.trial import Configuration, TrialState
 
 TOLD: Final[Mapping[TrialState, OptunaState]] = {
@@ -42,6 +43,13 @@ Distributions = Mapping[str, BaseDistribution]
 SQLITE_TIMEOUT_S: Final = 60.0
 """How long a writer waits for a reader, and the other way round."""
 
+_CAUSES: Final[Mapping[str, tuple[str, str]]] = {
+    "disk is full": ("the disk is full", "make room, then run the same command again"),
+    "is locked": ("another program keeps the database locked", "end it, then run the same command again"),
+    "readonly": ("the database is read-only", "make it and its folder writable, then run the same command again"),
+}
+"""What SQLite says -> what happened, and what to do next."""
+
 
 class TrialStore:
     """One study in an Optuna storage: attributes of the study, and trials made of attributes.
@@ -49,6 +57,8 @@ class TrialStore:
     Args:
         storage: an open storage.
         study_id: Optuna's id of the study in it.
+
+    Every method but ``close`` raises :class:`HostError` when the storage cannot be read or written any more.
     """
 
     def __init__(self, storage: RDBStorage, study_id: int) -> None:
@@ -70,6 +80,7 @@ class TrialStore:
 
         Raises:
             SettingsError: the storage cannot be opened.
+            HostError: the study cannot be made in it.
         """
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         make = objectives is not None
@@ -95,10 +106,11 @@ class TrialStore:
         if objectives is None or name is None:
             _dispose(storage)
             return None
-        study_id = storage.create_new_study([StudyDirection.MAXIMIZE] * len(objectives), name)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ExperimentalWarning)
-            optuna.load_study(study_name=name, storage=storage).set_metric_names(list(objectives))
+        with _reached(storage):
+            study_id = storage.create_new_study([StudyDirection.MAXIMIZE] * len(objectives), name)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ExperimentalWarning)
+                optuna.load_study(study_name=name, storage=storage).set_metric_names(list(objectives))
         return cls(storage, study_id)
 
     def close(self) -> None:
@@ -107,23 +119,27 @@ class TrialStore:
 
     def read(self, key: str) -> Any:
         """Return an attribute of the study; ``None`` when it was never written."""
-        return self._storage.get_study_user_attrs(self._study_id).get(key)
+        with _reached(self._storage):
+            return self._storage.get_study_user_attrs(self._study_id).get(key)
 
     def write(self, key: str, value: Any) -> None:
         """Write an attribute of the study, at once."""
-        self._storage.set_study_user_attr(self._study_id, key, value)
+        with _reached(self._storage):
+            self._storage.set_study_user_attr(self._study_id, key, value)
 
     def trials(self) -> list[tuple[int, bool, dict[str, Any]]]:
         """Return number, whether Optuna has it open, and attributes of every trial, by number."""
-        return [
-            (trial.number, not trial.state.is_finished(), trial.user_attrs)
-            for trial in self._storage.get_all_trials(self._study_id, deepcopy=False)
-            if "state" in trial.user_attrs
-        ]
+        with _reached(self._storage):
+            return [
+                (trial.number, not trial.state.is_finished(), trial.user_attrs)
+                for trial in self._storage.get_all_trials(self._study_id, deepcopy=False)
+                if "state" in trial.user_attrs
+            ]
 
     def attributes(self, number: int) -> dict[str, Any]:
         """Return the attributes of one trial."""
-        return dict(self._storage.get_trial(self._id(number)).user_attrs)
+        with _reached(self._storage):
+            return dict(self._storage.get_trial(self._id(number)).user_attrs)
 
     def add(
         self,
@@ -138,14 +154,16 @@ class TrialStore:
             distributions=dict(distributions),
             user_attrs=dict(attributes),
         )
-        trial_id = self._storage.create_new_trial(self._study_id, template)
-        number = self._storage.get_trial_number_from_id(trial_id)
+        with _reached(self._storage):
+            trial_id = self._storage.create_new_trial(self._study_id, template)
+            number = self._storage.get_trial_number_from_id(trial_id)
         self._ids[number] = trial_id
         return number
 
     def write_trial(self, number: int, key: str, value: Any) -> None:
         """Write an attribute of an open trial, at once."""
-        self._storage.set_trial_user_attr(self._id(number), key, value)
+        with _reached(self._storage):
+            self._storage.set_trial_user_attr(self._id(number), key, value)
 
     def finish(
         self,
@@ -162,13 +180,14 @@ class TrialStore:
             values: the objectives; for COMPLETE always, for INFEASIBLE when they were measured.
             constraints: 0 or less is met; always all of them in one order, or none.
         """
-        trial_id = self._id(number)
-        for name, value in (constraints or {}).items():
-            self._storage.set_trial_system_attr(trial_id, f"constraints:{name}", value)
-        told = TOLD[state]
-        if told is OptunaState.COMPLETE and values is None:
-            told = OptunaState.PRUNED
-        self._storage.set_trial_state_values(trial_id, told, values if told is OptunaState.COMPLETE else None)
+        with _reached(self._storage):
+            trial_id = self._id(number)
+            for name, value in (constraints or {}).items():
+                self._storage.set_trial_system_attr(trial_id, f"constraints:{name}", value)
+            told = TOLD[state]
+            if told is OptunaState.COMPLETE and values is None:
+                told = OptunaState.PRUNED
+            self._storage.set_trial_state_values(trial_id, told, values if told is OptunaState.COMPLETE else None)
 
     def _id(self, number: int) -> int:
         if number not in self._ids:
@@ -179,6 +198,22 @@ class TrialStore:
 def sqlite_url(path: Path) -> str:
     """Return the URL of a SQLite file."""
     return sqlalchemy.URL.create("sqlite", database=str(path.resolve())).render_as_string()
+
+
+@contextmanager
+def _reached(storage: RDBStorage) -> Iterator[None]:
+    """Say what is wrong with the host when the storage fails."""
+    try:
+        yield
+    except (sqlalchemy.exc.SQLAlchemyError, StorageInternalError) as error:
+        said = str(error.__cause__ if isinstance(error, StorageInternalError) and error.__cause__ else error)
+        what, hint = next(
+            (cause for words, cause in _CAUSES.items() if words in said),
+            ((said or type(error).__name__).splitlines()[0], "see to the storage, then run the same command again"),
+        )
+        url = storage.engine.url
+        where = url.database if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+        raise HostError(f"the study's storage failed: {what}", where=where, hint=hint) from error
 
 
 def _without_password(url: str) -> str:
