@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotune.baseline import with_one_baseline
 from autotune.clock import Clock
@@ -34,6 +34,7 @@ from autotune.events import (
 from autotune.pareto import front
 from autotune.servers.base import ServerDialect
 from autotune.study import Study, Suggestion
+from autotune.suggestion import measured_as
 from autotune.trial import Cell, CellMeasurement, TrialKind, TrialRecord, TrialState
 from autotune.tuner.boot import Booter
 from autotune.tuner.interruption import Interrupted, Interruption
@@ -203,7 +204,7 @@ class Night:
         except Unexplained as unexplained:
             trial = self._judge(number, suggestion, unexplained)
         except (HostError, EvaluationError) as error:
-            self._end(self._study.fail(number, f"nobody blames this trial: {say_briefly(error)}"))
+            self._fail(number, f"nobody blames this trial: {say_briefly(error)}")
             raise
         except OutOfTime:
             self._end(self._study.interrupt(number, f"{self._limits.explain_time()} came first"))
@@ -230,9 +231,10 @@ class Night:
             Noted(self._time.progress(), "failed twice, so the baseline is booted to see who is to blame", number)
         )
         try:
-            self._run(self._study.suggest_baseline(), may_reuse=False)
+            # Cells of an interrupted baseline, of a healthier hour perhaps, would clear the host unseen.
+            self._run(replace(self._study.suggest_baseline(), retries=None, cells=()), may_reuse=False)
         except AutotuneError:
-            self._end(self._study.fail(number, f"the baseline failed as well: {say_briefly(error)}"))
+            self._fail(number, f"the baseline failed as well: {say_briefly(error)}")
             raise
         except (OutOfTime, Interrupted):
             self._end(self._study.interrupt(number, "ended before the baseline could tell who is to blame"))
@@ -240,6 +242,14 @@ class Night:
         if isinstance(error, MeasurementError):
             return self._study.fail(number, say_briefly(error))
         return self._study.mark_infeasible(number, f"failed twice while the baseline works: {say_briefly(error)}")
+
+    def _fail(self, number: int, reason: str) -> None:
+        """End a trial because of an error that ends the study too, even where the storage is what failed."""
+        try:
+            has_ended = self._study.trial(number).state.is_final  # the storage may fail after that
+            self._end(self._study.trial(number) if has_ended else self._study.fail(number, reason))
+        except HostError as error:
+            self.on_note(f"trial {number} stays open until the next command: {error}")
 
     def _count_failures(self, trial: TrialRecord) -> None:
         """Stop a study in which nothing works any more."""
@@ -309,7 +319,7 @@ class Night:
         self._emit(PhaseChanged(self._time.progress(), Activity.RESTORING))
         try:
             self._deployment.restore(self._check_serving)
-        except (ServerError, HostError) as error:
+        except (ServerError, HostError, OSError) as error:
             failure = error if isinstance(error, RestoreError) else self._explain_unrestored(error)
             self._emit(StudyEnded(self._time.progress(), ending.reason, self._front, str(failure)))
             raise failure from ending.failure or error
@@ -318,9 +328,9 @@ class Night:
         pid = self._deployment.observe().pid
         return f"the baseline serves {'still' if pid == found.pid else 'again'} as process {pid}"
 
-    def _explain_unrestored(self, error: AutotuneError) -> RestoreError:
+    def _explain_unrestored(self, error: AutotuneError | OSError) -> RestoreError:
         return RestoreError(
-            f"the host could not be put back: {error.message}",
+            f"the host could not be put back: {error if isinstance(error, OSError) else error.message}",
             where=self._deployment.url,
             hint="see the server's log; the next command tries again",
         )
@@ -332,8 +342,23 @@ class Night:
         if not listed_only:
             return "every configuration of the search space was measured"
         if self._limits.trials == 0:
+            return self._explain_end_of_list()
+        done, wanted = self._time.counted, self._limits.trials
+        if done == wanted:
+            return f"{done} of {wanted} trials are done"
+        return f"{done} trials are done, {wanted} {'was' if wanted == 1 else 'were'} asked for"
+
+    def _explain_end_of_list(self) -> str:
+        """Say that the list is through, and how many of it have no result."""
+        space = self._study.space
+        trials = self._time.trials
+        listed = {
+            space.key(configuration): configuration for configuration in map(space.resolve, self._study.settings.try_)
+        }
+        given_up = sum(measured_as(configuration, trials, space) is None for configuration in listed.values())
+        if not given_up:
             return "every listed configuration was measured"
-        return f"{self._time.counted} of {self._limits.trials} trials are done"
+        return f"no listed configuration is left: {len(listed) - given_up} measured, {given_up} given up"
 
     def on_activity(self, activity: Activity, stage: str | None = None, cell: Cell | None = None) -> None:
         """Tell what is done next, unless it is time to end."""

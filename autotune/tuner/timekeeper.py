@@ -110,9 +110,10 @@ class Timekeeper:
         trial_left_s: float | None = None
         if self._trial_started_s is not None and (mean_s := known.trial_s or known.baseline_s) is not None:
             trial_left_s = max(mean_s - (self._clock.monotonic() - self._trial_started_s), 0.0)
+        limit = self._limits.trials
         return Progress(
             counted=self.counted,
-            limit=self._limits.trials,
+            limit=None if limit is not None and self.counted >= limit else limit,  # the list may go beyond it
             elapsed_s=self._elapsed_s(),
             trial_left_s=trial_left_s,
             study_left_s=self._study_left_s(trial_left_s),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from autotune.cli.display import render_position
 from autotune.deployment.base import Occupant
 from autotune.errors import (
     BaselineError,
@@ -29,7 +30,9 @@ from autotune.events import (
     TrialEnded,
     TrialStarted,
 )
+from autotune.servers.base import Probe
 from autotune.settings import CellSettings
+from autotune.storage import TrialStore
 from autotune.trial import Configuration, EvaluationMeasurement, ParameterValue, TrialKind, TrialState
 from autotune.tuner.limits import Limits
 from tests.deployment.fake import Fate
@@ -466,3 +469,93 @@ def test_a_folder_that_cannot_be_made_is_the_hosts_fault(tmp_path: Path):
         night(Limits(trials=0))
 
     assert night.states() == [("baseline", "failed")]
+
+
+@pytest.mark.parametrize("method", ["write_trial", "finish"])
+def test_a_storage_that_fails_ends_the_study_and_the_found_server_serves_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+):
+    night = Imagined(tmp_path, found=Occupant.BASELINE)
+    checks: list[float] = []
+    probe = night.dialect.probe
+
+    def note(url: str) -> Probe:
+        checks.append(night.clock.monotonic())
+        return probe(url)
+
+    def fail(_store: TrialStore, *_: object) -> None:
+        raise HostError("the study's storage failed: the disk is full")
+
+    def watch(event: Event) -> None:
+        night.events.append(event)
+        if isinstance(event, PhaseChanged) and event.activity.name == "LOADING" and len(night.deployment.starts) == 1:
+            monkeypatch.setattr(TrialStore, method, fail)
+        if isinstance(event, PhaseChanged) and event.activity.name == "RESTORING":
+            night.dialect.probe = note  # type: ignore[method-assign]
+
+    night.observer = watch
+    with pytest.raises(HostError, match="the disk is full"):
+        night(Limits(trials=2))
+
+    assert night.deployment.occupant is Occupant.BASELINE
+    assert night.deployment.restores == 1
+    assert checks
+    assert isinstance(night.events[-1], StudyEnded)
+    assert "the disk is full" in night.events[-1].reason
+    assert "serves again" in night.events[-1].restored
+
+
+def test_the_baseline_that_judges_is_measured_anew_although_an_interrupted_one_has_cells(tmp_path: Path):
+    night = Imagined(tmp_path)
+    baseline = night.space.key(night.space.resolve(night.settings.baseline))
+
+    def linger(configuration: Configuration, cell: CellSettings) -> None:
+        is_last = night.measured.count((baseline, "ctx128-c32")) == 2
+        if is_last and night.space.key(configuration) == baseline and cell.concurrency == 32:
+            night.clock.sleep(10_000)
+
+    night.trouble = linger
+    night(Limits(trials=2, duration_s=9000))
+    assert night.states()[-1] == ("baseline", "interrupted")
+    assert len(night.trials[-1].cells) == 1
+
+    again = Imagined(tmp_path)
+    failing: list[str] = []
+
+    def fail(configuration: Configuration, _cell: CellSettings) -> None:
+        key = again.space.key(configuration)
+        if key == baseline:
+            return
+        failing[:] = failing or [key]
+        if key in failing:
+            raise NothingSucceeded("0 of 8")
+
+    again.trouble = fail
+    again(Limits(trials=3))
+
+    judge = next(trial for trial in again.trials[len(night.trials) :] if trial.kind is TrialKind.BASELINE)
+    assert judge.state is TrialState.COMPLETE
+    assert judge.attributes.get("retries") is None
+    assert [name for key, name in again.measured if key == baseline][:2] == ["ctx128-c32", "ctx128-c1"]
+
+
+def test_a_list_that_goes_beyond_the_trials_is_said_without_nonsense(tmp_path: Path):
+    night = Imagined(tmp_path)
+    listed = night.settings.model_copy(update={"try_": ({"budget": 0}, {"budget": 32, "topk": 4})})
+    night.settings = listed
+    outcome = night(Limits(trials=1))
+
+    positions = [
+        render_position(event.progress, event.kind) for event in night.events if isinstance(event, TrialStarted)
+    ]
+    assert positions[:3] == ["baseline", "1 of 1, listed", "2, listed"]
+    assert outcome.reason == "2 trials are done, 1 was asked for"
+
+
+def test_a_listed_configuration_that_was_given_up_is_not_called_measured(tmp_path: Path):
+    for _ in range(2):
+        night = Imagined(tmp_path)
+        night.trouble = night.fail(NothingSucceeded("0 of 8"), budget=0)
+        outcome = night(Limits(trials=0))
+
+    assert outcome.reason == "no listed configuration is left: 0 measured, 1 given up"
