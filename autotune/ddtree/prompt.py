@@ -55,6 +55,13 @@ class Prompter:
         Raises:
             BodyError: the messages are malformed, the last one is not the user's, or they cannot fit.
         """
+        # A turn takes a token at least, a system message the two characters that part it from the next.
+        most = self.context_length + self._most_characters // 2
+        if isinstance(messages, list) and len(messages) > most:
+            raise BodyError(
+                f"There are {len(messages)} messages, too many for a context of {self.context_length} tokens.",
+                "messages",
+            )
         turns = _parse_messages(messages)
         self._check_length(sum(len(text) for _, text in turns))
         # A turn takes a token of its role, its text one at least, and an assistant's another for its end.
@@ -102,9 +109,14 @@ class Prompter:
             )
         return max_new_tokens
 
+    @property
+    def _most_characters(self) -> int:
+        """Characters that no text in the context can exceed."""
+        return max(map(len, self.table)) * self.context_length
+
     def _check_length(self, characters: int) -> None:
         """Refuse at once what no tokenizer can make fit, so that a huge text does not hold up the server."""
-        if characters > max(map(len, self.table)) * self.context_length:
+        if characters > self._most_characters:
             raise BodyError(
                 f"The prompt has {characters} characters, too many for a context of {self.context_length} tokens."
             )

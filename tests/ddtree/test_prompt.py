@@ -28,8 +28,8 @@ class CharacterTokenizer:
         return {}
 
 
-class Unread(list[int]):
-    """Tokens nobody may look at."""
+class Unread(list[Any]):
+    """A list whose items nobody may look at."""
 
     def __iter__(self) -> Any:
         raise AssertionError("a prompt that cannot fit was read")
@@ -58,6 +58,17 @@ def test_a_conversation_that_just_fits_is_read(texts: list[str]) -> None:
 
     assert len(ids) == len(texts) + sum(map(len, texts)) + 1
     assert len(ids) < CONTEXT_LENGTH
+
+
+def test_hopelessly_many_messages_are_refused_unread() -> None:
+    with pytest.raises(BodyError, match="300000 messages"):
+        make_prompter(CharacterTokenizer()).encode_messages(Unread(messages("a") * 300_000))
+
+
+def test_as_many_system_messages_as_characters_allow_are_read() -> None:
+    system = [{"role": "system", "content": ""}] * 6
+
+    assert len(make_prompter(CharacterTokenizer()).encode_messages([*system, *messages("a")])) == 1 + 12 + 1 + 1
 
 
 def test_the_length_of_a_token_list_is_checked_before_its_tokens() -> None:
