@@ -2,13 +2,16 @@
 
 The rules, in the order in which they are tried; :class:`Rule` names the one that applied:
 
-1. Reasoning is removed: tagged pairs, everything before a closing tag that stands alone.
+1. Reasoning is removed: tagged pairs, everything before a closing tag without its pair; inside a fence that no thinking
+   surrounds, a tag counts only alone on its line, for it may be part of the code.
 2. An answer that the token limit cut while it was thinking, inside a fence or before any whole block is truncated.
-3. The last fenced block that defines the required name is the answer.
+3. The last fenced block that defines the required name is the answer; where it is no program, the fences inside it are
+   looked at, then it is tried without its first line.
 4. Without such a block, the longest run of unfenced lines around the last definition of the name is the answer.
 5. Where neither exists in the content, rules 3 and 4 are tried on the reasoning: some servers put the answer there.
 
-A language tag counts as one only when the line ends after it or goes on with attributes; else code starts there.
+What follows a fence is a tag when it names Python, or is one word with attributes or none; else code starts there. A fence
+ends a block on a line of its own; at the end of a code line, or indented as code is, only where the code so far parses.
 """
 
 from __future__ import annotations
@@ -25,7 +28,17 @@ _TAGS = re.compile(r"(<think(?:ing)?>|◁think▷)|</think(?:ing)?>|◁/think▷
 """Tags that open (group 1) or close the reasoning."""
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})(.*)$")
-_TAG = re.compile(r"[ \t]*\{?\.?[\w+#.-]{0,30}\}?(?:[ \t]+[\w-]+=(?:\"[^\"]*\"|'[^']*'|\S*)|[ \t]+\{[^}]*\})*[ \t]*")
+_LINE_END, _LINE = re.compile(r"\r\n|\r|\n"), re.compile(r"[^\r\n]*(?:\r\n?|\n)?")
+"""Other characters that end lines elsewhere may stand inside Python's strings."""
+_TAG = re.compile(
+    r"[ \t]*\{?\.?[\w+#.-]{0,30}\}?(?:[ \t]+[\w-]+=(?:\"[^\"]*\"|'[^']*'|[^\s\"']\S*)?|[ \t]+\{[^}]*\})*[ \t]*"
+)
+_PYTHON = re.compile(r"[ \t]*\{?\.?(?:[a-z]+/(?:x-)?)?py(?:thon)?[\d.]*(?!\w)(?![ \t]*[=(\[.,])", re.IGNORECASE)
+_CODE = re.compile(r"[ \t]+(?:@|(?:(?:async[ \t]+)?def|class|import|from)[ \t])")
+"""Code on the line of the fence, behind the name of the language."""
+_CODE_INDENTATION = 4
+_MOST_DEPTH, _MOST_CHECKS = 3, 8
+"""How deep fences inside fences are followed, and how often a text may ask whether code parses."""
 _UNFENCED_LINES, _UNFENCED_CHARACTERS = 400, 16_000
 """How much of the end of an unfenced answer is looked at."""
 
@@ -139,28 +152,38 @@ def parse_blocks(text: str) -> Iterator[Block]:
     ['f = abs']
     """
     fence: str | None = None
+    indentation, checks = 0, 0
     lines: list[str] = []
-    for line in text.splitlines():
+    for line in _LINE_END.split(text):
         found = _FENCE.match(line)
         if fence is None:
             if found is None:
                 continue
             fence, rest = found[1], found[2]
+            indentation = found.start(1)
             if fence in rest:
-                yield Block(rest.partition(fence)[0].strip(), is_closed=True)
+                yield Block((_skip_tag(rest.partition(fence)[0]) or "").strip(), is_closed=True)
                 fence = None
             else:
-                lines = [] if _TAG.fullmatch(rest) else [rest.strip()]
+                code = _skip_tag(rest)
+                lines = [] if code is None else [code.strip()]
             continue
-        if found is not None and found[1].startswith(fence) and not found[2].strip():
+        is_fence = found is not None and found[1].startswith(fence) and not found[2].strip()
+        is_code_like = found is not None and found.start(1) >= indentation + _CODE_INDENTATION
+        if is_fence and not is_code_like:
             yield _make_block(lines, is_closed=True)
             fence, lines = None, []
-        elif found is not None and found[1] == fence and _TAG.fullmatch(found[2]):
+        elif found is not None and found[1] == fence and not is_code_like and _skip_tag(found[2]) is None:
             yield _make_block(lines, is_closed=True)
             lines = []
-        elif line.rstrip().endswith(fence):
-            yield _make_block([*lines, line.rstrip().removesuffix(fence)], is_closed=True)
-            fence, lines = None, []
+        elif is_fence or line.rstrip().endswith(fence):
+            block = _make_block([*lines, line.rstrip().removesuffix(fence)], is_closed=True)
+            checks += 1
+            if checks > _MOST_CHECKS or _parse(block.code) is not None:
+                yield block
+                fence, lines = None, []
+            else:
+                lines.append(line)
         else:
             lines.append(line)
     if fence is not None:
@@ -168,20 +191,39 @@ def parse_blocks(text: str) -> Iterator[Block]:
 
 
 def has_definition(code: str, name: str) -> bool:
-    """True when the code defines the name at its top level; code that does not parse is judged by its lines."""
+    """True when the code defines the name outside every function and class, or renames an import to it.
+
+    Code that does not parse is judged by its lines.
+    """
     tree = _parse(code)
     if tree is None:
         return (
             re.search(rf"^(?:(?:async[ \t]+)?def|class)[ \t]+{name}\b|^{name}[ \t]*=", code, re.MULTILINE) is not None
         )
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name == name:
-            return True
-        targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        )
-        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            return True
+    pending: list[ast.AST] = [*tree.body]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            if node.name == name:
+                return True
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            if any(alias.asname == name for alias in node.names):
+                return True
+        elif isinstance(node, ast.Assign):
+            pending += node.targets
+        elif isinstance(node, ast.AnnAssign):
+            pending.append(node.target)
+        elif isinstance(node, ast.Tuple | ast.List):
+            pending += node.elts
+        elif isinstance(node, ast.Name):
+            if node.id == name:
+                return True
+        else:
+            pending += [
+                child
+                for child in ast.iter_child_nodes(node)
+                if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case)
+            ]
     return False
 
 
@@ -189,22 +231,62 @@ def _remove_reasoning(content: str) -> _Answer:
     kept: list[str] = []
     at, opened_at = 0, None
     has_closed = False
-    for tag in _TAGS.finditer(content):
-        if tag[1] is not None:
+    fence: str | None = None
+    for found in _LINE.finditer(content):
+        line, offset = found[0], found.start()
+        is_alone = not _TAGS.sub("", line).strip(" \t\r\n`~")
+        begins = 0
+        for tag in _TAGS.finditer(line):
+            if fence is not None and not is_alone:
+                continue
+            if tag[1] is not None:
+                if opened_at is None:
+                    kept.append(content[at : offset + tag.start()])
+                    opened_at, fence = offset + tag.end(), None
+                continue
             if opened_at is None:
-                kept.append(content[at : tag.start()])
-                opened_at = tag.end()
-            continue
+                kept = []  # all that came before was reasoning, opened by the prompt
+            at, opened_at, has_closed, fence = offset + tag.end(), None, True, None
+            begins = tag.end()
         if opened_at is None:
-            kept = []  # all that came before was reasoning, opened by the prompt
-        at, opened_at, has_closed = tag.end(), None, True
+            fence = _follow_fence(fence, line[begins:].rstrip("\r\n"))
     if opened_at is not None:
         return _Answer("".join(kept), content[opened_at:], has_closed)
     return _Answer("".join([*kept, content[at:]]), None, has_closed)
 
 
-def _choose_block(blocks: Sequence[Block], name: str) -> Block | None:
-    return next((block for block in reversed(blocks) if has_definition(block.code, name)), None)
+def _follow_fence(fence: str | None, line: str) -> str | None:
+    """The fence that is open after a line; backticks behind code end it, in a comment they do not."""
+    found = _FENCE.match(line)
+    if fence is not None and found is None and line.rstrip().endswith(fence) and "#" not in line:
+        return None
+    if found is None:
+        return fence
+    if fence is None:
+        return None if found[1] in found[2] else found[1]
+    return None if found[1].startswith(fence) and not found[2].strip() else fence
+
+
+def _skip_tag(rest: str) -> str | None:
+    """The code that stands on the line of an opening fence; ``None`` when there is only a tag."""
+    python = _PYTHON.match(rest)
+    if python is not None:
+        code = rest[python.end() :]
+        return code if _CODE.match(code) else None
+    return None if _TAG.fullmatch(rest) else rest
+
+
+def _choose_block(blocks: Sequence[Block], name: str, depth: int = _MOST_DEPTH) -> Block | None:
+    block = next((block for block in reversed(blocks) if has_definition(block.code, name)), None)
+    lines = block.code.split("\n") if block is not None else []
+    if block is None or depth == 0 or _is_program(lines):
+        return block
+    if any(_FENCE.match(line) for line in lines):
+        inner = _choose_block(list(parse_blocks(block.code)), name, depth - 1)
+        if inner is not None and _parse(inner.code) is not None:
+            return inner
+    rest = "\n".join(lines[1:])
+    return Block(rest, block.is_closed) if _is_program(lines[1:]) and has_definition(rest, name) else block
 
 
 def _make_block(lines: Sequence[str], *, is_closed: bool) -> Block:
@@ -213,7 +295,7 @@ def _make_block(lines: Sequence[str], *, is_closed: bool) -> Block:
 
 def _find_unfenced(text: str, name: str) -> str | None:
     """The longest run of lines that is code and holds the last top-level definition of the name."""
-    lines = text[-_UNFENCED_CHARACTERS:].splitlines()[-_UNFENCED_LINES:]
+    lines = _LINE_END.split(text[-_UNFENCED_CHARACTERS:])[-_UNFENCED_LINES:]
     start = re.compile(rf"(?:(?:async[ \t]+)?def|class)[ \t]+{name}\b|{name}[ \t]*=[^=]")
     at = next((index for index in reversed(range(len(lines))) if start.match(lines[index])), None)
     if at is None:

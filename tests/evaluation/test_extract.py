@@ -97,6 +97,18 @@ def test_unfenced_code_that_was_cut_is_truncated():
         "```{.python}\ndef f(x): return x + 1\n```",
         "1. Do this:\n   ```python\n   def f(x): return x + 1\n   ```",
         "``` python\r\ndef f(x): return x + 1\r\n```\r\n",
+        "```python:app/main.py\ndef f(x): return x + 1\n```",
+        "```python showLineNumbers\ndef f(x): return x + 1\n```",
+        "```Python 3\ndef f(x): return x + 1\n```",
+        "```text/x-python\ndef f(x): return x + 1\n```",
+        "```{.python .numberLines}\ndef f(x): return x + 1\n```",
+        "```python def f(x): return x + 1\n```",
+        "```python def f(x): return x + 1```",
+        "```app/main.py\ndef f(x): return x + 1\n```",
+        "```My file: main\ndef f(x): return x + 1\n```",
+        "````markdown\n```python\ndef f(x): return x + 1\n```\n````",
+        "````markdown\nHere:\n\n```\ndef f(x): return x + 1\n```\nDone.\n````",
+        "```python\rdef f(x): return x + 1\r```",
     ],
 )
 def test_code_starts_at_its_first_word_whatever_the_fence_says(content):
@@ -107,6 +119,56 @@ def test_code_starts_at_its_first_word_whatever_the_fence_says(content):
     assert found.code is not None
     assert found.code.startswith("def f(x)")
     assert value(found.code) == 2
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(x):\n    # wrap in ```\n    return x + 1",
+        "def f(x):\n    '''\n    ```\n    f(1)\n    ```\n    '''\n    return x + 1",
+        "def f(x):\n    '''\n    ```python\n    f(1)\n    ```\n    '''\n    return x + 1",
+        "def f(x):\n    return x + len('</think>') - 7",
+        "def f(x):\n    return x + len('<think>') - 6",
+        "def f(x):\n    return x + len('a\u2028') - 1",
+        "def f(x):\n    return x + len('\x0c')",
+        "def f(x):\n    return x + len('\x85')",
+        "\x0cdef f(x):\n    return x + 1",
+        "import math\n\nif math:\n    def f(x):\n        return x + 1",
+        "try:\n    import nothing_such\nexcept ImportError:\n    def f(x):\n        return x + 1",
+        "from operator import invert as g, neg as f\ng = f\ndef h(x): pass",
+        "f, g = (lambda x: x + 1), max",
+    ],
+)
+@pytest.mark.parametrize("before", ["", "<think>hm</think>\n", "<think>```python\ndef f(x): pass\n```</think>\n"])
+def test_code_comes_out_as_it_was_written(code, before):
+    """case 56"""
+    found = extract_code(f"{before}Here:\n```python\n{code}\n```\nDone.", "f", finish_reason="stop")
+
+    assert Rule.FENCED is found.rule
+    assert found.code == code
+    assert value(found.code) in (2, -1)
+
+
+def test_a_closing_tag_on_its_own_line_ends_the_reasoning_even_in_an_open_fence():
+    content = f"maybe\n```python\ndef f(x):\n    return 0\n</think>\n{RIGHT}"
+
+    found = extract_code(content, "f", finish_reason="stop")
+
+    assert found.code is not None
+    assert found.code.strip() == RIGHT
+
+
+def test_an_example_that_imports_the_name_is_not_the_answer():
+    assert extract_code(f"{FENCED}\n```python\nfrom answer import f\nprint(f(1))\n```", "f").code == RIGHT
+
+
+def test_a_hostile_tag_costs_little():
+    started_s = time.process_time()
+
+    extract_code("```python" + ' a="b"' * 4000 + f" !x\n{RIGHT}\n```", "f")
+    extract_code("```ruby" + ' a="b"' * 40 + f" !x\n{RIGHT}\n```", "f")
+
+    assert time.process_time() - started_s < 1
 
 
 @pytest.mark.parametrize("closing", ["</think>", "◁/think▷", "</THINK>"])
@@ -209,7 +271,13 @@ def test_an_answer_that_does_not_define_the_name_has_no_code(content):
         ("f: object = abs", True),
         ("f = abs", True),
         ("def ff(): pass", False),
-        ("if True:\n    def f(): pass", False),
+        ("if True:\n    def f(): pass", True),
+        ("def g():\n    def f(): pass", False),
+        ("class A:\n    f = 1", False),
+        ("import f", False),
+        ("import math as f", True),
+        ("(f, g), h = a", True),
+        ("g[f] = h.f = f", False),
         ("def f(:", True),
         ("print('def f')", False),
     ],
@@ -232,7 +300,20 @@ def test_blocks_hold_no_fence(lines):
         assert not any(line.startswith("```") for line in block.code.splitlines())
 
 
-@pytest.mark.parametrize("piece", ["<think>", "```", "def f(x):\n", "(" * 50, "```python\n", "f = 1\n"])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<think>",
+        "```",
+        "def f(x):\n",
+        "(" * 50,
+        "```python\n",
+        "f = 1\n",
+        "x = 1\n(```\n",
+        "````\n```\n",
+        "<think>```\n</think>",
+    ],
+)
 def test_a_hostile_answer_costs_little(piece):
     started_s = time.process_time()
 
