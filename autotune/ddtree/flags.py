@@ -27,7 +27,8 @@ DEFAULT_MAX_RUNNING_REQUESTS: Final = 48
 LARGEST_INTEGER: Final = 2**63 - 1
 """Of flags without a bound of their own: larger numbers fit neither the wire nor the logs."""
 MAX_BUDGET: Final = 65_536
-MAX_RUNNING_REQUESTS: Final = 65_536
+MAX_RUNNING_REQUESTS: Final = 2**31 - 1
+"""Far beyond any memory: the engine refuses what its memory cannot hold, as a real server does."""
 MAX_CPU_THREADS: Final = 4096
 FULL_TREE_BACKEND: Final = "triton"
 PLAIN_BACKEND: Final = "torch_native"

@@ -113,7 +113,7 @@ def test_both_spellings_of_block_and_window_are_accepted() -> None:
         ({"random_seed": 2**63}, "--random-seed must be at most"),
         ({"decode_log_interval": 10**20}, "--decode-log-interval must be at most"),
         ({"speculative_draft_window_size": 10**20}, "--speculative-draft-window-size must be at most"),
-        ({"max_running_requests": 10**9}, "--max-running-requests must be at most"),
+        ({"max_running_requests": 2**31}, "--max-running-requests must be at most"),
         ({"cpu_threads": 10**9}, "--cpu-threads must be at most"),
         ({"speculative_ddtree_budget": 10**9}, "--speculative-ddtree-budget must be at most"),
         ({"speculative_num_draft_tokens": 4097}, "--speculative-num-draft-tokens must be at most 4096"),
