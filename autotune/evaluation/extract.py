@@ -3,7 +3,7 @@
 The rules, in the order in which they are tried; :class:`Rule` names the one that applied:
 
 1. Reasoning is removed: tagged pairs, everything before a closing tag without its pair; inside a fence that no thinking
-   surrounds, a tag counts only alone on its line, for it may be part of the code.
+   surrounds, a tag counts only where its line begins, or right behind a fence; elsewhere it may be part of the code.
 2. An answer that the token limit cut while it was thinking, inside a fence or before any whole block is truncated.
 3. The last fenced block that defines the required name is the answer; where it is no program, the fences inside it are
    looked at, then it is tried without its first line.
@@ -234,10 +234,9 @@ def _remove_reasoning(content: str) -> _Answer:
     fence: str | None = None
     for found in _LINE.finditer(content):
         line, offset = found[0], found.start()
-        is_alone = not _TAGS.sub("", line).strip(" \t\r\n`~")
         begins = 0
         for tag in _TAGS.finditer(line):
-            if fence is not None and not is_alone:
+            if fence is not None and line[: tag.start()].strip(" \t`~"):
                 continue
             if tag[1] is not None:
                 if opened_at is None:

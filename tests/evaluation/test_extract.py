@@ -158,6 +158,10 @@ def test_a_closing_tag_on_its_own_line_ends_the_reasoning_even_in_an_open_fence(
     assert found.code.strip() == RIGHT
 
 
+def test_a_closing_tag_between_two_fences_ends_the_reasoning():
+    assert extract_code(f"hm\n```python\nx = 0\n```</think>{FENCED}", "f").code == RIGHT
+
+
 def test_an_example_that_imports_the_name_is_not_the_answer():
     assert extract_code(f"{FENCED}\n```python\nfrom answer import f\nprint(f(1))\n```", "f").code == RIGHT
 
