@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import itertools
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,7 +58,8 @@ class SearchSpace:
         proofs: properties that the server is known to have; equivalences with another ``proven_by`` are left out.
 
     Raises:
-        SearchSpaceError: an expression is wrong or speaks of an unknown name, or the space is too large.
+        SearchSpaceError: an expression is wrong or speaks of an unknown name, the parts do not fit together, or the space
+            is empty or too large.
     """
 
     def __init__(self, file: SearchSpaceFile, proofs: frozenset[str] = frozenset()) -> None:
@@ -104,17 +106,50 @@ class SearchSpace:
         for name, item in (*file.parameters.items(), *file.derived.items()):
             if item.needs is not None and item.needs not in self.parameters:
                 raise SearchSpaceError(f"{name} needs {item.needs!r}, no parameter", where=where)
+        self._check_order(where)
+        self._check_deliveries(where)
         for equivalence in self._equivalences:
             for name, _ in equivalence.assignments:
                 if name not in self.parameters:
                     raise SearchSpaceError(f"an equivalence sets {name!r}, no parameter", where=where)
         points = 1
         for parameter in self.parameters.values():
-            points *= len(parameter.domain)
+            points *= parameter.size
         if points > MAX_POINTS:
             raise SearchSpaceError(
                 f"has {points} points, more than {MAX_POINTS}", where=where, hint="raise a step or narrow a bound"
             )
+        if not self.configurations:
+            raise SearchSpaceError(
+                "the rules leave no configuration", where=where, hint="two rules contradict each other"
+            )
+
+    def _check_order(self, where: str) -> None:
+        """Refuse derived values that are not known in time, and needs that go round in a circle."""
+        known = set(self.parameters)
+        for name, (_, expression) in self._derived.items():
+            if late := sorted(expression.names - known):
+                raise SearchSpaceError(
+                    f"the derived value {name} speaks of {late[0]}, which is not known before it",
+                    where=where,
+                    hint="a derived value may use the parameters and the derived values above it",
+                )
+            known.add(name)
+        for name in self.parameters:
+            chain = [name]
+            while (needed := self.parameters[chain[-1]].needs) is not None:
+                if needed in chain:
+                    raise SearchSpaceError(f"{' needs '.join([*chain, needed])}: a circle", where=where)
+                chain.append(needed)
+
+    def _check_deliveries(self, where: str) -> None:
+        """Refuse two values that reach the server by the same flag or variable."""
+        owners: dict[str, str] = {}
+        for name, item in (*self.parameters.items(), *((name, item) for name, (item, _) in self._derived.items())):
+            way = item.flag or item.environment or ""
+            if way in owners:
+                raise SearchSpaceError(f"{owners[way]} and {name} both write {way}", where=where)
+            owners[way] = name
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -200,6 +235,11 @@ class SearchSpace:
             if name not in configuration:
                 raise SearchSpaceError(f"{name} is missing", hint=f"parameters: {', '.join(self.names)}")
             value = configuration[name]
+            if isinstance(value, str) and value not in parameter.domain and _read_value(value) in parameter.domain:
+                raise SearchSpaceError(
+                    f'{name}="{value}" is a text, not the number {value}',
+                    hint=f"write {name} = {value}, without quotes",
+                )
             if isinstance(parameter, IntParameter) and isinstance(value, (bool, float, str)):
                 raise SearchSpaceError(f"{name}={_spell(value)} is not a whole number", hint=_domain_text(parameter))
             if isinstance(value, (bool, float)) or value not in parameter.domain:
@@ -286,8 +326,23 @@ class SearchSpace:
             known = self._with_derived(configuration)
             if all(rule.holds(known) for rule, _ in self._rules):
                 merged = self._merge(configuration)
-                found.setdefault(self.key(merged), merged)
+                key = self.key(merged)
+                if key not in found:
+                    if merged != configuration:
+                        self._check_merged(configuration, merged)
+                    found[key] = merged
         return tuple(found.values())
+
+    def _check_merged(self, configuration: Configuration, merged: Configuration) -> None:
+        """Refuse an equivalence that leads out of the space."""
+        try:
+            self.validate(merged)
+        except SearchSpaceError as error:
+            raise SearchSpaceError(
+                f"{self.key(configuration)} becomes {self.key(merged)} by an equivalence or a default, and {error.message}",
+                where=f"search space {self.name}",
+                hint=error.hint,
+            ) from error
 
     @property
     def size(self) -> int:
@@ -333,11 +388,8 @@ def _spell(value: ParameterValue) -> str:
 
 
 def _read_value(text: str) -> ParameterValue:
-    """Read a whole number where it is one, else keep the word."""
-    try:
-        return int(text)
-    except ValueError:
-        return text
+    """Read a whole number where it is one in plain digits, else keep the word."""
+    return int(text) if re.fullmatch(r"-?[0-9]{1,20}", text) else text
 
 
 def _domain_text(parameter: IntParameter | ChoiceParameter) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
@@ -79,12 +80,19 @@ class IntParameter(Delivery):
     def _default_is_inside(self) -> Self:
         if self.default not in self.domain:
             raise ValueError(f"the default {self.default} is not one of {self.low} to {self.high} step {self.step}")
+        if self.omit is not None and self.omit not in self.domain:
+            raise ValueError(f"omit {self.omit} is not one of {self.low} to {self.high} step {self.step}")
         return self
 
     @property
     def domain(self) -> range:
         """Its values, ascending."""
         return range(self.low, self.high + 1, self.step)
+
+    @property
+    def size(self) -> int:
+        """How many values there are, also where Python's own count would overflow."""
+        return max(0, (self.high - self.low) // self.step + 1)
 
     def is_omitted(self, value: ParameterValue) -> bool:
         """Whether nothing is written for this value."""
@@ -102,6 +110,9 @@ class ChoiceParameter(Delivery):
 
     @model_validator(mode="after")
     def _default_is_inside(self) -> Self:
+        numbers = [choice for choice in self.choices if isinstance(choice, str) and re.fullmatch("[0-9]+", choice)]
+        if numbers:
+            raise ValueError(f"the choice {numbers[0]!r} is a text that reads as a number: write it without quotes")
         if len(set(self.choices)) != len(self.choices):
             raise ValueError("a choice is listed twice")
         if self.default not in self.choices:
@@ -114,6 +125,11 @@ class ChoiceParameter(Delivery):
     def domain(self) -> list[int | str | None]:
         """Its values, in the file's order."""
         return list(self.choices)
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return len(self.choices)
 
     def is_omitted(self, value: ParameterValue) -> bool:
         """Whether nothing is written for this value."""
@@ -193,6 +209,8 @@ def parse_search_space_file(text: str, where: str) -> SearchSpaceFile:
     """
     try:
         return SearchSpaceFile.model_validate(tomllib.loads(text))
+    except RecursionError as error:
+        raise SearchSpaceError("its tables and lists are nested too deeply", where=where) from error
     except tomllib.TOMLDecodeError as error:
         raise SearchSpaceError(f"not valid TOML: {error}", where=where) from error
     except ValidationError as error:

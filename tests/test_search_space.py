@@ -82,6 +82,8 @@ def test_a_command_line_list_is_read():
         ("", "NAME=VALUE"),
         ("budget=1,budget=2", "given twice"),
         ("budget=$(reboot)", "not a whole number"),
+        ("budget=1_6", "budget=1_6"),
+        ("budget=\u0661\u0666", "not a whole number"),
     ],
 )
 def test_what_is_outside_the_space_is_refused_by_name(text: str, said: str):
@@ -234,6 +236,7 @@ def test_the_fingerprint_changes_with_a_flag_and_not_with_a_comment():
     assert make_space(text.replace("value = 16", "value = 8")).fingerprint != make_space(text).fingerprint
 
 
+SECOND = '[parameters.b]\nkind = "int"\nlow = 0\nhigh = 1\ndefault = 0\nflag = "--b"\n'
 PARAMETER = 'name = "x"\n[parameters.a]\nkind = "int"\nlow = 1\nhigh = 3\ndefault = 2\nflag = "--a"\n'
 
 
@@ -252,6 +255,26 @@ PARAMETER = 'name = "x"\n[parameters.a]\nkind = "int"\nlow = 1\nhigh = 3\ndefaul
         (PARAMETER.replace("parameters.a", "parameters.none"), "none is taken twice"),
         (PARAMETER.replace("high = 3", "high = 300000"), "300000 points"),
         (PARAMETER.replace('kind = "int"', 'kind = "integer"'), "kind"),
+        (PARAMETER.replace("high = 3", f"high = 1{'0' * 30}"), "points"),
+        (PARAMETER + "omit = 99\n", "omit 99 is not one of 1 to 3"),
+        (PARAMETER + 'needs = "a"\n', "a needs a: a circle"),
+        (PARAMETER + 'needs = "b"\n' + SECOND + 'needs = "a"\n', "a needs b needs a: a circle"),
+        (PARAMETER + SECOND.replace("--b", "--a"), "a and b both write --a"),
+        (PARAMETER + '[derived.d]\nvalue = 1\nflag = "--a"\n', "a and d both write --a"),
+        (PARAMETER + '[derived.d]\nvalue = "d + 1"\nflag = "--d"\n', "d speaks of d, which is not known before it"),
+        (
+            PARAMETER + '[derived.d]\nvalue = "e + 1"\nflag = "--d"\n[derived.e]\nvalue = 1\nflag = "--e"\n',
+            "d speaks of e, which is not known before it",
+        ),
+        (
+            PARAMETER + '[[rules]]\nrequire = "a > 2"\nbecause = ""\n[[rules]]\nrequire = "a < 2"\nbecause = ""\n',
+            "leave no",
+        ),
+        (
+            'name = "x"\n[parameters.a]\nkind = "choice"\nchoices = [1, "1"]\ndefault = 1\nflag = "--a"\n',
+            "without quotes",
+        ),
+        ("a = " + "[" * 5000, "nested too deeply"),
         ("name = 3", "name"),
         ("name =", "not valid TOML"),
         ('name = "x"\n[parameters]\n', "at least 1"),
@@ -290,3 +313,28 @@ def test_the_default_study_names_a_space_its_server_and_configurations_inside_it
 def test_an_unknown_search_space_names_the_nearest():
     with pytest.raises(SearchSpaceError, match="did you mean 'ddtree'"):
         load_search_space("dtree")
+
+
+@pytest.mark.parametrize(
+    ("rule", "target", "said"),
+    [("a > 0", 9, "a=9 is outside the search space"), ("a != 3", 3, "breaks the rule 'a != 3'")],
+)
+def test_an_equivalence_that_leads_out_of_the_space_is_refused_when_it_is_read(rule: str, target: int, said: str):
+    text = (
+        f'{PARAMETER}[[rules]]\nrequire = "{rule}"\nbecause = ""\n[[equivalences]]\nname = "n"\nwhen = "a == 1"\n'
+        f'set = {{ a = {target} }}\nproven_by = "p"\nbecause = ""\n'
+    )
+
+    with pytest.raises(SearchSpaceError) as caught:
+        make_space(text, "p")
+
+    assert f"a=1 becomes a={target}" in str(caught.value)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["window", "budget"])
+def test_a_number_in_quotes_is_refused_as_the_text_that_it_is(name: str):
+    with pytest.raises(SearchSpaceError) as caught:
+        DDTREE.resolve({name: "64"})
+
+    assert str(caught.value) == f'{name}="64" is a text, not the number 64 (write {name} = 64, without quotes)'

@@ -76,11 +76,10 @@ def parse_assignments(text: str) -> dict[str, Value]:
 def _parse_value(text: str) -> Value:
     if text in {"true", "false"}:
         return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
+    if re.fullmatch(r"[+-]?[0-9]{1,20}", text):
+        return int(text)
+    if re.fullmatch(r"[+-]?([0-9]+[.][0-9]*|[.]?[0-9]+)([eE][+-]?[0-9]+)?", text):
+        return float(text)
     return text
 
 

@@ -49,3 +49,9 @@ def test_assignments_keep_their_types():
 def test_broken_assignments_are_refused_in_words(text):
     with pytest.raises(ValueError, match=r"name=value|stands twice"):
         parse_assignments(text)
+
+
+@pytest.mark.parametrize("text", ["1_6", "\u0661\u0666", "\uff11\uff16", "1_0.5", "nan", "inf"])
+def test_a_word_that_is_no_plain_number_stays_a_word(text):
+    """The search space then refuses it by name."""
+    assert parse_assignments(f"budget={text}") == {"budget": text}
