@@ -249,7 +249,7 @@ class Night:
             has_ended = self._study.trial(number).state.is_final  # the storage may fail after that
             self._end(self._study.trial(number) if has_ended else self._study.fail(number, reason))
         except HostError as error:
-            self.on_note(f"trial {number} stays open until the next command: {error}")
+            self.on_note(f"stays open until the next command: {error}")
 
     def _count_failures(self, trial: TrialRecord) -> None:
         """Stop a study in which nothing works any more."""
