@@ -213,6 +213,19 @@ def test_a_trial_without_all_its_cells_cannot_complete(study: Study):
     assert not study.trial(number).state.is_final
 
 
+def test_a_trial_whose_objective_is_not_finite_cannot_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """case 39: with a weight that no study file can hold, the mean of finite speeds is not a number."""
+    settings = make_settings()
+    unchecked = settings.objectives.model_copy(update={"context_weights": {"128": math.inf}})
+    with Study.open(settings, tmp_path / "test") as study:
+        monkeypatch.setattr(study, "settings", settings.model_copy(update={"objectives": unchecked}))
+
+        with pytest.raises(ImpossibleMetric, match="tokens_per_s_c1 is nan"):
+            measure(study, study.suggest_baseline())
+
+        assert study.trials()[0].state is TrialState.MEASURING
+
+
 def test_a_trial_that_fails_more_problems_than_the_baseline_is_infeasible(study: Study):
     measure(study, study.suggest_baseline())
     number = study.begin(Suggestion(study.space.parse("budget=8"), TrialKind.SEARCH))
