@@ -49,10 +49,8 @@ class SglangDialect(ServerDialect):
         first, *rest = self._server.command
         program = (sys.executable, "-m", "autotune") if first == "autotune" else (first,)
         rendering = self._space.render_flags(configuration)
-        command = (*program, *rest, *rendering.arguments)
-        for flag, value in (("--host", self._server.host), ("--port", str(self._server.port))):
-            if not any(word == flag or word.startswith(f"{flag}=") for word in command):
-                command = (*command, flag, value)
+        address = ("--host", self._server.host, "--port", str(self._server.port))
+        command = (*program, *rest, *rendering.arguments, *address)
         return LaunchSpec(command, {**self._server.environment, **rendering.environment, _SIMULATION_VARIABLE: None})
 
     def is_speculative(self, configuration: Configuration) -> bool:

@@ -81,10 +81,10 @@ def test_plain_decoding_takes_every_trace_of_speculation_away():
     assert launch.environment["SGLANG_DDTREE_MAX_TOPK"] is None
 
 
-def test_another_program_is_taken_as_it_is_written_and_an_address_of_its_own_is_kept():
-    launch = dialect(command=("python3", "-m", "sglang.launch_server", "--port=7"), port=7).render_launch(PLAIN)
+def test_another_program_is_taken_as_it_is_written_and_gets_its_address():
+    launch = dialect(command=("python3", "-m", "sglang.launch_server"), port=7).render_launch(PLAIN)
 
-    assert launch.command == ("python3", "-m", "sglang.launch_server", "--port=7", "--host", "127.0.0.1")
+    assert launch.command == ("python3", "-m", "sglang.launch_server", "--host", "127.0.0.1", "--port", "7")
 
 
 def test_simulated_acceptance_is_refused_wherever_it_is_asked_for():
