@@ -6,12 +6,23 @@
     ├── UserError (2)                 the command or a file must be changed
     │   ├── SettingsError             a study file is wrong
     │   ├── SearchSpaceError          a search space or a configuration in it is wrong
+    │   ├── UnitUnsupportedError      flags cannot safely be exchanged in this unit
     │   └── StudyMismatchError        the stored study differs from what was asked for
     ├── HostError (3)                 stop the study, restore the baseline; no trial is blamed
     │   ├── PortTakenError            a process that is not ours listens on the port
     │   ├── HostBusyError             another tuner holds this host or this study
     │   ├── BaselineError             the baseline itself does not start or does not answer
-    │   └── RestoreError              the host could not be put back as it was found
+    │   ├── LeaseLostError            another tuner, or the host's own timer, has taken over
+    │   ├── LiveTrafficError          requests of others are in flight: nothing is stopped
+    │   ├── RestoreError              the host could not be put back as it was found
+    │   ├── SshError                  there is no way to the host
+    │   │   ├── HostKeyError          its key is unknown or has changed
+    │   │   ├── AuthError             it lets this user in with none of the keys
+    │   │   ├── ConnectionLostError   the connection cannot be made or is gone
+    │   │   └── RemoteTimeout         a command did not end in its time and was ended
+    │   └── SystemdError              systemd does not do what a night needs
+    │       ├── UnitStateError        the unit is not there, or not in a state to be tuned
+    │       └── PermissionDenied      a command that needs root is not allowed
     ├── ServerError (4)               decides one trial, never the study
     │   ├── ConfigurationRejected     the server refused its arguments
     │   ├── OutOfMemory               memory ran out while loading or capturing
@@ -69,6 +80,10 @@ class SearchSpaceError(UserError):
     """A search space is inconsistent, or a configuration lies outside it."""
 
 
+class UnitUnsupportedError(UserError):
+    """The way in which a unit starts its server does not let flags be exchanged safely."""
+
+
 class StudyMismatchError(UserError):
     """The stored study was made with other settings: name a new study or put the settings back."""
 
@@ -93,6 +108,46 @@ class BaselineError(HostError):
 
 class RestoreError(HostError):
     """The host could not be put back as it was found: the message says what is left to do."""
+
+
+class LeaseLostError(HostError):
+    """Another tuner or the host's own timer has taken over: this one must not change anything any more."""
+
+
+class LiveTrafficError(HostError):
+    """Requests of others are in flight, so the server is not stopped."""
+
+
+class SshError(HostError):
+    """There is no way to the host."""
+
+
+class HostKeyError(SshError):
+    """The host's key is unknown or has changed: nothing was sent to it."""
+
+
+class AuthError(SshError):
+    """The host lets this user in with none of the keys."""
+
+
+class ConnectionLostError(SshError):
+    """The connection cannot be made or is gone; whether the last command ran is unknown."""
+
+
+class RemoteTimeout(SshError):
+    """A command did not end in its time and was ended, on the host too."""
+
+
+class SystemdError(HostError):
+    """systemd does not do what a night needs."""
+
+
+class UnitStateError(SystemdError):
+    """The unit is not there, or not in a state in which it can be tuned."""
+
+
+class PermissionDenied(SystemdError):
+    """A command that needs root is not allowed."""
 
 
 class ServerError(AutotuneError):

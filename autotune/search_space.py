@@ -254,6 +254,16 @@ class SearchSpace:
                     f"{self.key(configuration)} breaks the rule {rule.text!r} ({given})", hint=because
                 )
 
+    @cached_property
+    def tuned_flags(self) -> Mapping[str, bool]:
+        """Every flag that some configuration sets, and whether it has a value of its own word."""
+        flags: dict[str, bool] = {}
+        for configuration in self.configurations:
+            for word, following in itertools.pairwise([*self.render_flags(configuration).arguments, "--"]):
+                if word.startswith("--"):
+                    flags[word] = flags.get(word, False) or not following.startswith("--")
+        return flags
+
     def render_flags(self, configuration: Configuration) -> Rendering:
         """Return flags and variables for a configuration; of a parameter that is omitted, nothing is left over."""
         arguments: list[str] = []

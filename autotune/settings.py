@@ -133,7 +133,50 @@ class ServerSettings(_Section):
 class DeploymentSettings(_Section):
     """Where the server runs and who starts it."""
 
-    kind: Literal["local"] = Field("local", description="`local`: a child process of the tuner on this machine.")
+    kind: Literal["local", "systemd"] = Field(
+        "local", description="`local`: a child process of the tuner on this machine; `systemd`: a service."
+    )
+    unit: Line | None = Field(None, description="Name of the service, for example `sglang-ddtree.service`.")
+    host: Line | None = Field(
+        None,
+        description="Where the service runs, as `ssh` understands it: `root@gpu1`, an alias of ~/.ssh/config; leave it out when the tuner runs on that machine itself, which is best for a night.",
+    )
+    ssh_config: Line | None = Field(None, description="File to read instead of ~/.ssh/config.")
+    data_path: Literal["direct", "tunnel", "on-host"] | None = Field(
+        None,
+        description="How requests reach the server: `direct` to its address, `tunnel` through SSH, `on-host` from the same machine. Default: `on-host` without a host, `tunnel` with one.",
+    )
+    arguments_variable: Variable = Field(
+        "AUTOTUNE_ARGUMENTS",
+        description="Variable with the tuned flags, for a unit that starts its server by a script; the script must expand it, unquoted, at the end of the server's command.",
+    )
+    lease_s: float = Field(
+        600.0,
+        ge=5,
+        le=86400,
+        strict=True,
+        description="When the tuner is not heard of for so long, the host puts the baseline back by itself, in seconds.",
+    )
+    gpu_idle_mb: Count = Field(
+        1024,
+        description="Memory that a GPU may still hold when its server has stopped, in MiB; more means that something is left.",
+    )
+
+    @model_validator(mode="after")
+    def _a_service_has_a_name(self) -> DeploymentSettings:
+        if self.kind == "systemd" and self.unit is None:
+            msg = 'unit is required with kind = "systemd": name the service'
+            raise ValueError(msg)
+        if self.kind == "local" and (self.unit is not None or self.host is not None):
+            msg = 'unit and host need kind = "systemd"'
+            raise ValueError(msg)
+        if self.host is None and self.data_path in {"direct", "tunnel"}:
+            msg = f"data_path = {self.data_path!r} needs a host; without one the tuner runs on the server's machine"
+            raise ValueError(msg)
+        if self.host is not None and self.data_path == "on-host":
+            msg = "data_path = 'on-host' means that the tuner runs on the server's machine: leave host out, and run it there"
+            raise ValueError(msg)
+        return self
 
 
 class SamplerSettings(_Section):

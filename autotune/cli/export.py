@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -13,11 +12,11 @@ import click
 
 from autotune import __version__
 from autotune.cli import render, study_argument
+from autotune.deployment.drop_in import render_drop_in, render_drop_in_as_written
+from autotune.deployment.unit_file import Word, parse_service, replace_flags
 from autotune.errors import UserError
-from autotune.export.drop_in import render_drop_in, render_drop_in_as_written
 from autotune.export.findings import Findings, find
 from autotune.export.provenance import Provenance, render_header
-from autotune.export.unit_file import Word, parse_service, replace_flags
 from autotune.pareto import Choice
 from autotune.study_view import StudyView
 from autotune.trial import TrialRecord, TrialState
@@ -155,7 +154,7 @@ def _render_drop_in(view: StudyView, findings: Findings, choice: Choice, unit: s
     header = render_header(provenance, findings)
     rendering = view.space.render_flags(trial.configuration)
     if unit is not None:
-        line = replace_flags(_only_command(unit), _tuned_flags(view), rendering.arguments)
+        line = replace_flags(_only_command(unit), view.space.tuned_flags, rendering.arguments)
         return render_drop_in_as_written(line, rendering.environment, header)
     if trial.boot is None:
         raise UserError(
@@ -180,13 +179,3 @@ def _only_command(unit: str) -> tuple[Word, ...]:
             hint="pass the text that `systemctl cat UNIT` prints",
         )
     return commands[0]
-
-
-def _tuned_flags(view: StudyView) -> dict[str, bool]:
-    """Return every flag that some configuration of the space sets, and whether it has a value of its own word."""
-    flags: dict[str, bool] = {}
-    for configuration in view.space.configurations:
-        for word, following in pairwise([*view.space.render_flags(configuration).arguments, "--"]):
-            if word.startswith("--"):
-                flags[word] = flags.get(word, False) or not following.startswith("--")
-    return flags

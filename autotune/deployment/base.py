@@ -91,6 +91,11 @@ class Deployment(ABC):
         """
 
     @property
+    def findings(self) -> tuple[str, ...]:
+        """What entering found and did about it, one sentence each: a tuner that died, a host that started anew."""
+        return ()
+
+    @property
     @abstractmethod
     def was_serving(self) -> bool:
         """True when a server ran before us, so that it must run again afterwards."""
@@ -138,6 +143,13 @@ class Deployment(ABC):
     @abstractmethod
     def read_environment(self) -> Mapping[str, str]:
         """Return the variables that the server in use was started with; empty when there is none."""
+
+    @abstractmethod
+    def verify(self, launch: LaunchSpec) -> tuple[str, ...]:
+        """Say in which respects the process in use is not what a launch starts; empty when it is.
+
+        Asked when the server is ready: the process measured has to be the process started.
+        """
 
     @abstractmethod
     def restore(self, check: Callable[[], None] | None = None) -> None:

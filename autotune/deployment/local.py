@@ -202,6 +202,13 @@ class LocalDeployment(Deployment):
         environment = None if pid is None else read_environment(pid)
         return environment or {}
 
+    def verify(self, launch: LaunchSpec) -> tuple[str, ...]:
+        """Compare the process in use with a launch."""
+        pid = self._child.pid if self._child is not None else self.observe().pid
+        if pid is None:
+            return ("it has no process that can be found",)
+        return find_differences(read_command(pid), read_environment(pid), launch)
+
     def restore(self, check: Callable[[], None] | None = None) -> None:
         """Put the host back as it was found; see the base class."""
         self._is_restore_tried = True

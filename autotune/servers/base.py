@@ -16,10 +16,16 @@ class LaunchSpec:
     """What to start: an argument vector, and the variables to set beside the inherited environment.
 
     A variable whose value is ``None`` is removed from the inherited environment.
+
+    Attributes:
+        command: the whole argument vector, for a server that the tuner starts itself.
+        environment: variables to set or to remove.
+        arguments: the part of the command that the configuration decides, for a server whose command a unit has.
     """
 
     command: tuple[str, ...]
     environment: Mapping[str, str | None]
+    arguments: tuple[str, ...] = ()
 
 
 class Phase(Enum):

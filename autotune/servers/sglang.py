@@ -51,7 +51,8 @@ class SglangDialect(ServerDialect):
         rendering = self._space.render_flags(configuration)
         address = ("--host", self._server.host, "--port", str(self._server.port))
         command = (*program, *rest, *rendering.arguments, *address)
-        return LaunchSpec(command, {**self._server.environment, **rendering.environment, _SIMULATION_VARIABLE: None})
+        environment = {**self._server.environment, **rendering.environment, _SIMULATION_VARIABLE: None}
+        return LaunchSpec(command, environment, rendering.arguments)
 
     def is_speculative(self, configuration: Configuration) -> bool:
         """Whether the configuration asks for a speculative algorithm."""

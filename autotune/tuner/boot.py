@@ -75,8 +75,9 @@ class Booter:
         with self._interruption.interruptible():
             ready_after_s = self.wait()
         self._on_activity(Activity.VERIFYING)
+        differences = self._deployment.verify(launch)
         effective = self._dialect.fetch_effective_flags(self._deployment.url, self._deployment.read_environment())
-        mismatches = self._dialect.find_mismatches(configuration, effective)
+        mismatches = (*differences, *self._dialect.find_mismatches(configuration, effective))
         if mismatches:
             raise FlagsMismatch(
                 f"the server runs something else: {'; '.join(mismatches)}",

@@ -109,6 +109,9 @@ class FakeDeployment(Deployment):
     def read_environment(self) -> Mapping[str, str]:
         return self.environment
 
+    def verify(self, launch: LaunchSpec) -> tuple[str, ...]:
+        return () if self.launch == launch else ("another command runs",)
+
     def restore(self, check: Callable[[], None] | None = None) -> None:
         if self.occupant is Occupant.FOREIGN and self.found is not Occupant.FOREIGN:
             raise RestoreError("taken")

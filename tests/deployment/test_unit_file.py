@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autotune.deployment.drop_in import render_assignment, render_command, render_drop_in_as_written
+from autotune.deployment.unit_file import parse_service, replace_flags, split_words
 from autotune.errors import UserError
-from autotune.export.drop_in import render_assignment, render_command, render_drop_in_as_written
-from autotune.export.unit_file import parse_service, replace_flags, split_words
 
 REAL = """\
 [Unit]

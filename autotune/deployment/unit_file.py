@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from autotune.deployment.drop_in import render_command
 from autotune.errors import UserError
-from autotune.export.drop_in import render_command
 
 _WHITESPACE = " \t\n\r"
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " ", '"': '"', "'": "'"}

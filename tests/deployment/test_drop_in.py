@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from autotune.deployment.drop_in import render_assignment, render_command, render_drop_in
 from autotune.errors import UserError
-from autotune.export.drop_in import render_assignment, render_command, render_drop_in
 
 AWKWARD = [
     "plain",
