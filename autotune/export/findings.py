@@ -169,8 +169,20 @@ def estimate_noise(trials: Sequence[TrialRecord]) -> Noise | None:
     spread = max(statistics.stdev(values) for values in known)
     if count < 3:
         return Noise(count, spread, None)
-    beyond = student_quantile(count - 1) * spread * math.sqrt(1 + 1 / count)
-    return Noise(count, spread, math.expm1(beyond))
+    return Noise(count, spread, smallest_gain(count, spread))
+
+
+def smallest_gain(boots: int, spread: float) -> float:
+    """Return the smallest relative gain of one boot that is beyond the noise between boots at 95 %.
+
+    >>> round(smallest_gain(3, 0.01), 3)
+    0.051
+
+    Args:
+        boots: boots of the baseline that it is compared with, at least two.
+        spread: standard deviation of their log speed.
+    """
+    return math.expm1(student_quantile(boots - 1) * spread * math.sqrt(1 + 1 / boots))
 
 
 def sum_time(trials: Sequence[TrialRecord]) -> TimeSpent:
