@@ -20,7 +20,7 @@ class CommandOutput:
     """What a command that ended has left.
 
     Attributes:
-        exit_code: 0 to 255; negative for the signal that ended it, where that is known.
+        exit_code: 0 to 255; 128 + N when signal N ended it.
         stdout: its bytes, at most :data:`OUTPUT_LIMIT_BYTES`.
         stderr: the same.
         is_truncated: whether one of the streams was longer.
