@@ -61,12 +61,18 @@ def read_machine() -> str:
 
 def save_record(path: Path, record: HostRecord) -> None:
     """Write the record so that a crash leaves either the old one or the new one."""
+    text = json.dumps({"version": _VERSION, **asdict(record)}, indent=1)
+    write_durably(path, text.encode("utf-8", errors="surrogateescape"))
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Replace a file that only its owner may read so that a crash leaves either the old bytes or the new ones."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".new")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
-        json.dump({"version": _VERSION, **asdict(record)}, file, indent=1)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
