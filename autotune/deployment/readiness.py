@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from autotune.clock import Clock
-from autotune.deployment.base import Deployment, Occupant
+from autotune.deployment.base import Observation, Occupant
 from autotune.errors import PortTakenError, ServerNeverReady
 from autotune.servers.base import Phase, ServerDialect
 
@@ -15,9 +16,24 @@ _LONGEST_PAUSE_S = 5.0
 _PAUSE_SHARE = 0.05
 
 
+class StartingServer(Protocol):
+    """What is watched while it starts: a deployment, or a service that is restarted for good."""
+
+    url: str
+
+    def poll(self) -> int | None:
+        """As :meth:`autotune.deployment.base.Deployment.poll`."""
+
+    def read_log(self) -> tuple[str, ...]:
+        """As :meth:`autotune.deployment.base.Deployment.read_log`."""
+
+    def observe(self) -> Observation:
+        """As :meth:`autotune.deployment.base.Deployment.observe`."""
+
+
 def wait_until_ready(
     dialect: ServerDialect,
-    deployment: Deployment,
+    deployment: StartingServer,
     *,
     ready_timeout_s: float,
     stall_timeout_s: float,
@@ -74,7 +90,7 @@ def wait_until_ready(
         clock.sleep(max(min(pause_s, ready_timeout_s - waited_s, stall_timeout_s - stalled_s), 0.01))
 
 
-def _check_owner(deployment: Deployment) -> None:
+def _check_owner(deployment: StartingServer) -> None:
     """Refuse a generation that came from another process than the one in use."""
     observation = deployment.observe()
     if observation.occupant is Occupant.FOREIGN:
