@@ -14,14 +14,17 @@ PACKAGE = Path(__file__).parent.parent / "autotune"
 LAYERS: list[set[str]] = [
     {"errors", "clock", "packaged"},
     {"trial"},
+    {"search_space_file"},
     {"settings", "events", "expression", "interval", "trial_attributes", "study_lock"},
-    {"search_space_file", "settings_difference"},
+    {"settings_difference"},
     {"search_space", "objectives", "eta"},
-    {"servers", "pareto", "baseline"},
+    {"servers", "pareto", "baseline", "exercise"},
     {"pruning", "deployment", "benchmark", "sampling", "storage"},
     {"suggestion", "study_view", "trial_ledger", "evaluation"},
     {"study"},
     {"tuner", "export", "dashboard"},
+    {"doctor"},
+    {"apply"},
     {"cli"},
 ]
 """Lower rows first: a module may import its own package and lower rows, nothing beside or above."""

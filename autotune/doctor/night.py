@@ -1,0 +1,213 @@
+"""What is to be expected of a night: when it ends, how many trials fit, and which gain it can prove?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from autotune.doctor.finding import Judgement, ok, warning
+from autotune.eta import Durations, learn_durations
+from autotune.evaluation.problem import load_problems
+from autotune.export.findings import Noise, smallest_gain
+from autotune.export.wording import render_count, render_duration
+from autotune.settings import CellSettings, StudySettings
+from autotune.trial import TrialKind, TrialRecord, TrialState
+from autotune.tuner.limits import Limits
+from autotune.tuner.timekeeper import BASELINE_BOOTS
+
+ASSUMED_TOKENS_PER_S: Final = 30.0
+"""Decode speed of one request, while none was measured."""
+
+ASSUMED_PREFILL_TOKENS_PER_S: Final = 5000.0
+"""Prompt tokens per second of the whole server, while none were measured."""
+
+ASSUMED_SPREAD: Final = 0.05
+"""Standard deviation of the log speed between boots, while too few were seen."""
+
+_FEWEST_REQUESTS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A time in seconds, and what it is known from."""
+
+    seconds: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What a command with these limits will take.
+
+    Attributes:
+        load: from the start of a server to its first generation.
+        measuring: one trial after that, cells and coding evaluation.
+        trials: how many trials are left to run; ``None`` when only time ends the night.
+        fitting: how many trials fit into the time there is; ``None`` without a time limit.
+        total_s: all boots, all trials and the restore; ``None`` when only time ends the night.
+        end: when the server serves as found again; ``None`` when nothing says.
+        latest_start: the latest moment at which these trials can begin and still be back in time.
+    """
+
+    load: Estimate
+    measuring: Estimate
+    trials: int | None
+    fitting: int | None
+    total_s: float | None
+    end: datetime | None
+    latest_start: datetime | None
+
+
+def expect(
+    settings: StudySettings,
+    limits: Limits,
+    trials: Sequence[TrialRecord],
+    *,
+    journal_load_s: float | None,
+    now: datetime,
+) -> Expectation:
+    """Estimate a night: boots times loading plus measuring, then the restore.
+
+    Times of this study's own trials come first; else the load time that the journal shows of the server that runs now;
+    else the settings, which bound it.
+
+    Args:
+        settings: the study.
+        limits: when the command is to end.
+        trials: what is stored.
+        journal_load_s: load time of the server that runs, in seconds.
+        now: with a time zone.
+    """
+    known = learn_durations(trials)
+    load = _estimate_load(known, journal_load_s, settings)
+    measuring = _estimate_measuring(known, load.seconds, settings)
+    trial_s = load.seconds + measuring.seconds
+    counted = sum(trial.kind is not TrialKind.BASELINE and trial.state.counts for trial in trials)
+    baselines = count_baselines(trials)
+    left = None if limits.trials is None else max(limits.trials - counted, 0)
+    baselines_left = max(BASELINE_BOOTS - baselines, 0) if left is None or left > 1 else max(1 - baselines, 0)
+    total_s = None if left is None else (left + baselines_left) * trial_s + load.seconds
+    time_s = limits.left_s(0.0, now)
+    fitting = None
+    if time_s is not None:
+        fitting = max(math.floor((time_s - load.seconds - baselines_left * trial_s) / trial_s), 0)
+    ends = [seconds for seconds in (total_s, time_s) if seconds is not None]
+    needed_s = (1 + baselines_left) * trial_s + load.seconds if total_s is None else total_s
+    return Expectation(
+        load=load,
+        measuring=measuring,
+        trials=left,
+        fitting=fitting,
+        total_s=total_s,
+        end=now + timedelta(seconds=min(ends)) if ends else None,
+        latest_start=None if limits.until is None else limits.until.astimezone() - timedelta(seconds=needed_s),
+    )
+
+
+def count_baselines(trials: Sequence[TrialRecord]) -> int:
+    """Return how many boots of the baseline are complete."""
+    return sum(trial.kind is TrialKind.BASELINE and trial.state is TrialState.COMPLETE for trial in trials)
+
+
+def _estimate_load(known: Durations, journal_load_s: float | None, settings: StudySettings) -> Estimate:
+    if known.boot_s is not None:
+        return Estimate(known.boot_s, "seen in this study")
+    if journal_load_s is not None:
+        return Estimate(journal_load_s, "of the server that runs now, by its journal")
+    return Estimate(settings.server.ready_timeout_s, "at most, by server.ready_timeout_s")
+
+
+def _estimate_measuring(known: Durations, load_s: float, settings: StudySettings) -> Estimate:
+    trial_s = known.trial_s if known.trial_s is not None else known.baseline_s
+    if trial_s is not None and trial_s > load_s:
+        return Estimate(trial_s - load_s, "seen in this study")
+    return Estimate(assume_measuring_s(settings), f"assuming {ASSUMED_TOKENS_PER_S:.0f} tokens/s for each request")
+
+
+def assume_measuring_s(settings: StudySettings) -> float:
+    """Return how long the cells and the coding evaluation of one trial take at assumed speeds, in seconds.
+
+    Requests of a cell come in waves as wide as its concurrency; the warm-up is one more wave. Every answer is taken to
+    be as long as it may be.
+    """
+    benchmark, evaluation = settings.benchmark, settings.evaluation
+    total_s = math.fsum(
+        _assume_cell_s(cell, benchmark.output_tokens, benchmark.repeats)
+        for stage in benchmark.stages
+        for cell in stage.cells
+    )
+    if evaluation.enabled:
+        waves = math.ceil(len(load_problems(evaluation.problems)) / evaluation.concurrency)
+        total_s += waves * evaluation.max_tokens / ASSUMED_TOKENS_PER_S
+    return total_s
+
+
+def _assume_cell_s(cell: CellSettings, output_tokens: int, repeats: int) -> float:
+    requests = cell.requests or max(cell.concurrency, _FEWEST_REQUESTS)
+    waves = math.ceil(requests / cell.concurrency) * repeats + 1
+    prompts = requests * repeats + cell.concurrency
+    return waves * output_tokens / ASSUMED_TOKENS_PER_S + prompts * cell.context / ASSUMED_PREFILL_TOKENS_PER_S
+
+
+def judge_end(expected: Expectation, limits: Limits) -> Judgement:
+    """Say when the night ends, what that rests on, and whether what was asked for fits."""
+    basis = (
+        f"a load of {render_duration(expected.load.seconds)} ({expected.load.source}) and "
+        f"{render_duration(expected.measuring.seconds)} of measuring ({expected.measuring.source})"
+    )
+    if expected.fitting is not None:
+        fits = f"about {render_count(expected.fitting, 'trial')} fit until {limits.explain_time()}"
+        if expected.fitting == 0:
+            return warning(f"{fits}: a trial is {basis}", _say_latest(expected) or "allow more time")
+        if expected.trials is not None and expected.fitting < expected.trials:
+            return warning(
+                f"{fits}, {expected.trials} were asked for: a trial is {basis}",
+                _say_latest(expected) or "allow more time, or ask for fewer",
+            )
+        if expected.trials is None:
+            latest = _say_latest(expected)
+            return ok(f"{fits}: a trial is {basis}" + (f"; {latest}" if latest else ""))
+    if expected.total_s is None or expected.end is None or expected.trials is None:
+        return ok(f"it ends when every configuration was measured; a trial is {basis}")
+    latest = _say_latest(expected)
+    return ok(
+        f"{render_count(expected.trials, 'trial')} take {render_duration(expected.total_s)}: a trial is {basis}"
+        + (f"; {latest}" if latest else "")
+    )
+
+
+def _say_latest(expected: Expectation) -> str | None:
+    if expected.latest_start is None:
+        return None
+    what = "one trial" if expected.trials is None else render_count(expected.trials, "trial")
+    return f"for {what} start by {expected.latest_start:%a %H:%M}"
+
+
+def judge_gain(noise: Noise | None, baselines: int) -> Judgement:
+    """Say the smallest gain that can be proven.
+
+    With spread *s* (standard deviation of the log speed between boots) and *n* boots of the baseline, a single boot of
+    another configuration is beyond the noise, at 95 %, when its gain exceeds
+
+        exp(t(n - 1) * s * sqrt(1 + 1 / n)) - 1
+
+    where *t* is Student's two-sided quantile. Until three boots of the baseline have shown *s*, it is assumed.
+
+    Args:
+        noise: what stored boots show; ``None`` with fewer than two.
+        baselines: complete boots of the baseline so far.
+    """
+    if noise is not None and noise.smallest_gain is not None:
+        return ok(
+            f"the smallest gain that one boot can prove is {100 * noise.smallest_gain:.1f} %, "
+            f"by {noise.boots} boots of the baseline"
+        )
+    boots = max(BASELINE_BOOTS, baselines)
+    assumed = smallest_gain(boots, ASSUMED_SPREAD)
+    return ok(
+        f"the smallest gain that one boot can prove is {100 * assumed:.0f} %, assuming that boots differ by "
+        f"{100 * ASSUMED_SPREAD:.0f} % and that the baseline is booted {boots} times; the study itself will show how they differ"
+    )

@@ -1,0 +1,139 @@
+"""Is the server that answers the baseline of the study, can it be measured, and does anybody else use it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from autotune.doctor.catalogue import Area
+from autotune.doctor.examination import Examination
+from autotune.doctor.finding import Judgement, ok, problem, skipped, warning
+from autotune.errors import BaselineError, UserError
+from autotune.search_space import SearchSpace
+from autotune.servers.base import Phase, Probe, ServerDialect
+from autotune.settings import StudySettings
+from autotune.trial import ParameterValue
+
+Effective = Mapping[str, ParameterValue]
+
+_RUNNING_LIMITS: Final = ("max_running_requests",)
+_GRAPH_LIMITS: Final = ("cuda_graph_max_bs_decode", "cuda_graph_max_bs")
+_THRESHOLDS: Final = ("speculative_accept_threshold_single", "speculative_accept_threshold_acc")
+
+
+def examine_server(
+    exam: Examination,
+    settings: StudySettings,
+    space: SearchSpace | None,
+    dialect: ServerDialect | None,
+    url: str,
+    read_environment: Callable[[], Mapping[str, str]],
+) -> None:
+    """Ask the server that runs.
+
+    Args:
+        exam: where findings go.
+        settings: the study.
+        space: its search space; ``None`` when it is wrong.
+        dialect: how the server is asked; ``None`` when the search space is wrong.
+        url: its address.
+        read_environment: returns the variables its process was started with.
+    """
+    if dialect is None or space is None:
+        exam.skip_rest(Area.SERVER, "needs search space")
+        return
+    known = space
+    exam.ask("traffic", lambda: dialect.count_requests(url), judge_traffic)
+    probe = exam.ask("generation", lambda: dialect.probe(url), judge_probe)
+    if probe is None or probe.phase is not Phase.READY:
+        exam.skip_rest(Area.SERVER, "needs generation")
+        return
+    effective = exam.ask(
+        "flags",
+        lambda: dialect.fetch_effective_flags(url, read_environment()),
+        lambda found: judge_flags(dialect.find_mismatches(known.resolve(settings.baseline), found)),
+    )
+    concurrency = max(cell.concurrency for stage in settings.benchmark.stages for cell in stage.cells)
+    exam.judge("thresholds", effective, judge_thresholds, needs="flags")
+    exam.judge("batch limits", effective, lambda found: judge_batch_limits(found, concurrency), needs="flags")
+    exam.judge("version", effective, judge_version, needs="flags")
+    exam.skip_rest(Area.SERVER, "not looked at")
+
+
+def judge_traffic(requests: int | None) -> Judgement:
+    """Say whether others use the server."""
+    if requests is None:
+        return warning(
+            "the server does not say how many requests it works on",
+            "start it with --enable-metrics; until then nobody sees that others use it",
+        )
+    if requests:
+        return warning(
+            f"{requests} requests of others are in flight",
+            "take the server out of the load balancer before a night: it is not stopped while it serves others",
+        )
+    return ok("no request of others is in flight")
+
+
+def judge_probe(probe: Probe) -> Judgement:
+    """Say whether the server generates."""
+    if probe.phase is Phase.READY:
+        return ok(probe.answer)
+    return problem(
+        f"the server does not generate: {probe.answer}",
+        "see its log; a night begins with this server as the baseline",
+        BaselineError,
+    )
+
+
+def judge_flags(mismatches: tuple[str, ...]) -> Judgement:
+    """Say whether what runs is what the study calls its baseline."""
+    if mismatches:
+        return problem(
+            f"the server is not the study's baseline: {'; '.join(mismatches)}",
+            "write into [baseline] what the server runs with, or start the server with what [baseline] says",
+            UserError,
+        )
+    return ok("the server runs with what [baseline] says")
+
+
+def judge_thresholds(effective: Effective) -> Judgement:
+    """Say whether the server accepts tokens that its model would not choose."""
+    lossy = [
+        f"{name} is {value:g}"
+        for name in _THRESHOLDS
+        if isinstance(value := effective.get(name), (int, float)) and not isinstance(value, bool) and value < 1
+    ]
+    if lossy:
+        return warning(
+            f"{' and '.join(lossy)}: below 1 the answers are no longer those of the model",
+            "set both to 1; greedy requests do not show the loss",
+        )
+    if not any(name in effective for name in _THRESHOLDS):
+        return skipped("the server reports no accept threshold")
+    return ok("accept thresholds are 1: answers stay those of the model")
+
+
+def judge_batch_limits(effective: Effective, concurrency: int) -> Judgement:
+    """Compare the server's own limits with the busiest cell."""
+    said, low = [], []
+    for names, what in ((_RUNNING_LIMITS, "running requests"), (_GRAPH_LIMITS, "CUDA graphs")):
+        for name in names:
+            value = effective.get(name)
+            if isinstance(value, int) and not isinstance(value, bool):
+                said.append(f"{what} up to {value}")
+                if value < concurrency:
+                    low.append(f"{name} is {value}")
+                break
+    if low:
+        return warning(
+            f"{' and '.join(low)}, and a cell has {concurrency} requests in flight",
+            f"raise it to {concurrency}: else that cell measures the queue, or decoding without graphs",
+        )
+    return ok(", ".join(said)) if said else skipped("the server reports no limit")
+
+
+def judge_version(effective: Effective) -> Judgement:
+    """Name the version."""
+    version = effective.get("version")
+    return skipped("the server does not say") if version is None else ok(str(version))
