@@ -5,7 +5,7 @@ VENV ?= .venv
 TRIALS ?= 20
 BIN := $(VENV)/bin
 
-.PHONY: optimize test lint types pytest docs lock clean
+.PHONY: optimize test lint types pytest test-host test-host-as-root docs lock clean
 
 optimize: $(VENV)/.installed
 	$(BIN)/autotune optimize --trials $(TRIALS)
@@ -23,6 +23,14 @@ types: $(VENV)/.installed-test
 pytest: $(VENV)/.installed-test
 	@test -x /lib/systemd/systemd || { echo "missing: systemd, the judge of exported unit files (Debian: apt-get install systemd)"; exit 1; }
 	$(BIN)/python -m pytest -q
+
+# The product on a real systemd host, reached over SSH: containers with a network of their own. Root only.
+test-host:
+	@if [ "$$(id -u)" = 0 ] || [ -n "$$AUTOTUNE_TEST_HOST" ]; then $(MAKE) --no-print-directory test-host-as-root; \
+	else echo "skipped: a test host is a container with systemd and a network of its own, so it needs root: sudo make test-host"; fi
+
+test-host-as-root: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -q -rs tests/host
 
 # The generated pages: commands and settings.
 docs: $(VENV)/.installed
