@@ -292,18 +292,24 @@ class SshHost(Host):
         )
 
 
-def render_command(command: Sequence[str], token: str, timeout_s: float, *, has_input: bool) -> str:
+def render_command(command: Sequence[str], token: str, timeout_s: float, *, has_input: bool) -> bytes:
     """Return the line for the login shell that runs a command with a mark by which its processes are found.
 
     Args:
-        command: program and arguments; any text without NUL bytes.
+        command: program and arguments; bytes that are no UTF-8 as Python's escapes.
         token: the mark.
         timeout_s: the deadline that we keep; the host keeps a later one in case we cannot.
         has_input: whether standard input is more than its end.
+
+    Raises:
+        ValueError: a word holds a NUL character, which no program can be given.
     """
+    if any("\0" in word for word in command):
+        raise ValueError(f"a NUL character cannot be part of an argument: {command!r}")
     script = _RUN_WITH_INPUT if has_input else _RUN
     limit = f"{timeout_s + _REMOTE_MARGIN_S:.3f}"
-    return "exec " + shlex.join(("env", "LC_ALL=C", "sh", "-c", script, MARK + token, limit, *command))
+    words = ("env", "LC_ALL=C", "sh", "-c", script, MARK + token, limit, *command)
+    return f"exec {shlex.join(words)}".encode("utf-8", errors="surrogateescape")
 
 
 def _open_channel(connection: _Connection, until: float) -> paramiko.Channel:
