@@ -21,6 +21,4 @@ class InsideHost(LocalHost):
     ) -> CommandOutput:
         enter = ("nsenter", "--target", str(self._container.init_pid), "--all", "--wdns=/", "--")
         clean = ("env", "-i", "LC_ALL=C", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-        return super().run(
-            [*enter, *clean, *command], stdin=stdin, timeout_s=timeout_s, is_idempotent=is_idempotent
-        )
+        return super().run([*enter, *clean, *command], stdin=stdin, timeout_s=timeout_s, is_idempotent=is_idempotent)
