@@ -35,8 +35,11 @@ def render_drop_in_as_written(
     exec_start: str, environment: Mapping[str, str | None], header: Sequence[str] = ()
 ) -> str:
     """Render a drop-in whose ``ExecStart=`` is already written in systemd's way; else as :func:`render_drop_in`."""
-    lines = [f"# {_flatten(line)}".rstrip() for line in header]
-    lines += ["[Service]", *(_render_variable(name, value) for name, value in environment.items())]
+    lines = [
+        *render_header(header),
+        "[Service]",
+        *(render_variable(name, value) for name, value in environment.items()),
+    ]
     lines += ["ExecStart=", f"ExecStart={exec_start}"]
     return "\n".join(lines) + "\n"
 
@@ -59,7 +62,22 @@ def render_command(command: Sequence[str]) -> str:
             where="server.command",
             hint="write the program's full path into the study file",
         )
-    return " ".join(_quote(word, where="the command").replace("$", "$$") for word in command)
+    return " ".join(render_argument(word) for word in command)
+
+
+def render_argument(word: str, *, expands_variables: bool = True) -> str:
+    r"""Render one word of a command; in one that systemd does not expand, ``$`` stands for itself.
+
+    Raises:
+        UserError: it has control characters.
+    """
+    quoted = _quote(word, where="the command")
+    return quoted.replace("$", "$$") if expands_variables else quoted
+
+
+def render_header(lines: Sequence[str]) -> list[str]:
+    """Render comment lines; untrusted text is welcome, control characters are shown escaped."""
+    return [f"# {_flatten(line)}".rstrip() for line in lines]
 
 
 def render_assignment(name: str, value: str) -> str:
@@ -75,7 +93,12 @@ def render_assignment(name: str, value: str) -> str:
     return _quote(f"{name}={value}", where=f"variable {name}", always=True)
 
 
-def _render_variable(name: str, value: str | None) -> str:
+def render_variable(name: str, value: str | None) -> str:
+    """Render the setting that sets one variable, or with ``None`` removes it whoever else sets it.
+
+    Raises:
+        UserError: as :func:`render_assignment`.
+    """
     if value is None:
         _check_name(name)
         return f"UnsetEnvironment={name}"

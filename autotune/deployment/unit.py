@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from autotune.deployment.unit_file import Word
@@ -44,7 +44,8 @@ class Unit:
     Attributes:
         name: with its suffix ``.service``.
         files: its own file first, then its drop-ins in the order in which systemd reads them.
-        argv: the argument vector of its only ``ExecStart=``; specifiers are resolved, ``$`` variables are not.
+        argv: its only ``ExecStart=``: path of the program, then its arguments; specifiers are resolved, ``$`` variables
+            are not.
         words: the same command as it is written in the files.
         environment: its ``Environment=``, resolved.
         unset_environment: its ``UnsetEnvironment=``.
@@ -58,6 +59,11 @@ class Unit:
         timeout_stop_s: ``TimeoutStopSec=``; ``None`` when there is no limit.
         is_enabled: whether it starts with the host.
         needs_reload: whether a file changed since systemd read it.
+        expands_variables: whether systemd replaces ``$NAME`` in the command; not behind the prefix ``:``.
+        script: the script of a shell that starts the server, for :attr:`LaunchKind.SCRIPT`.
+        file_variables: variable -> the ``EnvironmentFile=`` that sets it, which wins over ``Environment=``.
+        unread_environment_files: those of which nobody could say what they set.
+        hooks: setting and argument vector of each ``ExecStartPre=``, ``ExecStartPost=``, ``ExecStop=``, ``ExecStopPost=``.
     """
 
     name: str
@@ -76,6 +82,11 @@ class Unit:
     timeout_stop_s: float | None
     is_enabled: bool
     needs_reload: bool
+    expands_variables: bool = True
+    script: UnitFile | None = None
+    file_variables: Mapping[str, str] = field(default_factory=dict)
+    unread_environment_files: tuple[str, ...] = ()
+    hooks: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +117,20 @@ class UnitState:
     def is_up(self) -> bool:
         """Whether a process runs or is about to."""
         return self.active_state in {"active", "activating", "reloading"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFacts:
+    """What the kernel says about one process.
+
+    Attributes:
+        command: its argument vector as it is now; some programs replace it by a title.
+        environment: the variables it was started with; ``None`` when they may not be read.
+        started_at: when it started, in seconds since 1970, to a hundredth of a second and as exact as the host's clock.
+        cgroup: its control group, a path below the mounted hierarchy; empty when unknown.
+    """
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str] | None
+    started_at: float
+    cgroup: str

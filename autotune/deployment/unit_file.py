@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from autotune.deployment.drop_in import render_command
+from autotune.deployment.drop_in import render_argument
 from autotune.errors import UserError
 
 _WHITESPACE = " \t\n\r"
@@ -60,31 +60,38 @@ def parse_service(text: str) -> ServiceSection:
     Raises:
         UserError: a quote of a command is not closed; systemd would ignore such a line.
     """
-    section = ""
     commands: list[tuple[Word, ...]] = []
     environment: dict[str, str] = {}
+    for key, value in parse_settings(text):
+        if key == "ExecStart":
+            commands = [*commands, *_split_commands(value)] if value else []
+        elif key == "Environment":
+            environment = {**environment, **_assignments(_words_before_mistake(value))} if value else {}
+    return ServiceSection(tuple(commands), environment)
+
+
+def parse_settings(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each setting of the ``[Service]`` section as it is written, continued lines joined, comments left out."""
+    section = ""
     for line in _logical_lines(text):
         if line.startswith("["):
             section = line.strip("[] ")
             continue
         key, separator, value = line.partition("=")
-        if section != "Service" or not separator:
-            continue
-        value = value.strip(_WHITESPACE)
-        if key.strip(_WHITESPACE) == "ExecStart":
-            commands = [*commands, *_split_commands(value)] if value else []
-        elif key.strip(_WHITESPACE) == "Environment":
-            environment = {**environment, **_assignments(_words_before_mistake(value))} if value else {}
-    return ServiceSection(tuple(commands), environment)
+        if section == "Service" and separator:
+            yield key.strip(_WHITESPACE), value.strip(_WHITESPACE)
 
 
-def replace_flags(command: Sequence[Word], tuned: Mapping[str, bool], arguments: Sequence[str]) -> str:
+def replace_flags(
+    command: Sequence[Word], tuned: Mapping[str, bool], arguments: Sequence[str], *, expands_variables: bool = True
+) -> str:
     """Render a command with other values of some flags; everything else stays, in order and as it was written.
 
     Args:
         command: the words of an ``ExecStart=``.
         tuned: flags to take out, and whether each has a value of its own word.
         arguments: flags to append.
+        expands_variables: whether systemd replaces ``$NAME`` in this command; not behind the prefix ``:``.
 
     Raises:
         UserError: a shell runs a line of its own, in which nothing can be exchanged.
@@ -95,20 +102,30 @@ def replace_flags(command: Sequence[Word], tuned: Mapping[str, bool], arguments:
             where=" ".join(word.raw for word in command),
             hint="start the server itself in ExecStart=, or use --format flags and put them into the line by hand",
         )
-    kept: list[str] = []
+    is_kept = find_kept([word.text for word in command], tuned)
+    kept = [word.raw for word, keep in zip(command, is_kept, strict=True) if keep]
+    return " ".join(
+        [*kept, *(render_argument(argument, expands_variables=expands_variables) for argument in arguments)]
+    )
+
+
+def find_kept(words: Sequence[str], tuned: Mapping[str, bool]) -> list[bool]:
+    """Say of each word of a command whether it stays when the tuned flags and their values are taken out.
+
+    >>> find_kept(["srv", "--n", "1", "--m=2", "--port", "3"], {"--n": True, "--m": True})
+    [True, False, False, False, True, True]
+    """
+    kept: list[bool] = []
     is_value = False
-    for word in command:
-        name, separator, _ = word.text.partition("=")
-        if is_value and not word.text.startswith("--"):
+    for word in words:
+        name, separator, _ = word.partition("=")
+        if is_value and not word.startswith("--"):
+            kept.append(False)
             is_value = False
-        elif word.text in tuned:
-            is_value = tuned[word.text]
         else:
-            is_value = False
-            if not (separator and name in tuned):
-                kept.append(word.raw)
-    rendered = render_command(["/", *arguments]).removeprefix("/").strip() if arguments else ""
-    return " ".join([*kept, *([rendered] if rendered else [])])
+            is_value = tuned.get(word, False)
+            kept.append(not (word in tuned or (separator and name in tuned)))
+    return kept
 
 
 def split_words(value: str, *, keep_unknown: bool = False) -> Iterator[Word]:

@@ -1,0 +1,358 @@
+"""What does a host say about a service and its processes: as systemd has loaded it, and as the kernel runs it?
+
+The host is asked rather than its files interpreted: ``busctl`` gives exact arrays where ``systemctl show`` gives text
+that cannot be taken apart again, and ``/proc`` has the last word on what runs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from autotune.deployment.host import Host
+from autotune.deployment.host_files import read_file
+from autotune.deployment.systemd_unit import classify_launch, find_script, validate_unit_name
+from autotune.deployment.unit import LaunchKind, ProcessFacts, Unit, UnitFile, UnitState
+from autotune.deployment.unit_file import Word, parse_service
+from autotune.deployment.wrapped_command import PREFIXES
+from autotune.errors import HostError, PermissionDenied, SystemdError, UnitStateError, UnitUnsupportedError
+
+_BUS: Final = "org.freedesktop.systemd1"
+_UNIT_PROPERTIES: Final = (
+    "Id",
+    "LoadState",
+    "LoadError",
+    "FragmentPath",
+    "DropInPaths",
+    "UnitFileState",
+    "NeedDaemonReload",
+)
+_HOOKS: Final = ("ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPost")
+_SERVICE_PROPERTIES: Final = (
+    "Type",
+    "Restart",
+    "KillMode",
+    "User",
+    "TimeoutStartUSec",
+    "TimeoutStopUSec",
+    "ExecStart",
+    "Environment",
+    "UnsetEnvironment",
+    "EnvironmentFiles",
+    *_HOOKS,
+)
+_STATE_PROPERTIES: Final = (
+    "LoadState",
+    "ActiveState",
+    "SubState",
+    "Result",
+    "NRestarts",
+    "MainPID",
+    "ExecMainCode",
+    "ExecMainStatus",
+    "InvocationID",
+    "ControlGroup",
+)
+_INFINITE_US: Final = 2**64 - 1
+_CLOCK_TICKS_PER_S: Final = 100
+_EXITED: Final = 1
+_SCRIPT_LIMIT_BYTES: Final = 256 * 1024
+_GONE: Final = (b"No such file or directory", b"No such process", b"No such device")
+
+
+def read_unit(host: Host, name: str) -> Unit:
+    """Read a service with all its drop-ins as systemd has loaded it; nothing is changed.
+
+    A trial's drop-in of ours is part of it while it is there.
+
+    Args:
+        host: the machine.
+        name: of the service; ``.service`` may be left out.
+
+    Raises:
+        UserError: the name is none that systemd accepts for a service.
+        UnitStateError: the unit is not there, masked, broken, changed since it was loaded, or of a kind without exactly
+            one command that stays.
+        UnitUnsupportedError: its files cannot be understood safely.
+        SystemdError: systemd does not answer.
+    """
+    name = validate_unit_name(name)
+    where = f"{name} on {host.name}"
+    facts = _get_properties(host, name, "Unit", _UNIT_PROPERTIES)
+    _check_loaded(facts, where)
+    service = _get_properties(host, name, "Service", _SERVICE_PROPERTIES)
+    if service["Type"] in {"oneshot", "forking"}:
+        raise UnitStateError(
+            f"Type={service['Type']} is no service whose first process is the server",
+            where=where,
+            hint="use Type=simple, exec or notify, with the server itself as the unit's process",
+        )
+    if len(service["ExecStart"]) != 1:
+        raise UnitStateError(
+            f"the unit has {len(service['ExecStart'])} commands in ExecStart=, not one",
+            where=where,
+            hint="leave the one that starts the server; put what comes before it into ExecStartPre=",
+        )
+    files = _read_files(host, [facts["FragmentPath"], *facts["DropInPaths"]], where)
+    argv = _command(service["ExecStart"][0])
+    words = _find_words(files, argv, where)
+    script = _read_script(host, argv)
+    script_text = None if script is None else script.text
+    file_variables, unread = _read_file_variables(host, service["EnvironmentFiles"])
+    return Unit(
+        name=facts["Id"],
+        files=files,
+        argv=argv,
+        words=words,
+        environment=_split_assignments(service["Environment"]),
+        unset_environment=tuple(service["UnsetEnvironment"]),
+        environment_files=tuple(path for path, _ in service["EnvironmentFiles"]),
+        launch_kind=(kind := classify_launch(argv, script_text)),
+        type=service["Type"],
+        restart=service["Restart"],
+        kill_mode=service["KillMode"],
+        user=service["User"] or "root",
+        timeout_start_s=_seconds(service["TimeoutStartUSec"]),
+        timeout_stop_s=_seconds(service["TimeoutStopUSec"]),
+        is_enabled=facts["UnitFileState"] in {"enabled", "enabled-runtime", "alias"},
+        needs_reload=facts["NeedDaemonReload"],
+        expands_variables=":" not in _prefix(words[0]),
+        script=script if kind is LaunchKind.SCRIPT else None,
+        file_variables=file_variables,
+        unread_environment_files=unread,
+        hooks=tuple((hook, _command(command)) for hook in _HOOKS for command in service[hook]),
+    )
+
+
+def read_state(host: Host, name: str) -> UnitState:
+    """Ask how a service stands right now, with one command that changes nothing.
+
+    Raises:
+        UserError: the name is none that systemd accepts for a service.
+        UnitStateError: there is no such unit.
+        SystemdError: systemd does not answer.
+    """
+    name = validate_unit_name(name)
+    options = [f"--property={name}" for name in _STATE_PROPERTIES]
+    output = host.run(["systemctl", "show", *options, "--", name], is_idempotent=True)
+    values = dict(line.partition("=")[::2] for line in output.text.splitlines())
+    if output.exit_code != 0 or not set(_STATE_PROPERTIES) <= values.keys():
+        raise SystemdError(f"systemctl does not say how {name} stands: {output.complaint}", where=host.name)
+    if values["LoadState"] == "not-found" and values["ActiveState"] == "inactive":
+        raise UnitStateError(
+            f"there is no unit {name}", where=host.name, hint="see `systemctl list-units --type=service`"
+        )
+    code, status = int(values["ExecMainCode"]), int(values["ExecMainStatus"])
+    return UnitState(
+        active_state=values["ActiveState"],
+        sub_state=values["SubState"],
+        result=values["Result"],
+        restarts=int(values["NRestarts"]),
+        main_pid=int(values["MainPID"]) or None,
+        exit_code=None if code == 0 else status if code == _EXITED else -status,
+        invocation_id=values["InvocationID"],
+        control_group=values["ControlGroup"],
+    )
+
+
+def read_process(host: Host, pid: int) -> ProcessFacts | None:
+    """Ask the kernel about one process; ``None`` when there is none, or only its exit code is left.
+
+    Raises:
+        HostError: the kernel does not say.
+    """
+    stat = _read_proc(host, f"/proc/{pid}/stat", "/proc/stat")
+    command = _read_proc(host, f"/proc/{pid}/cmdline")
+    cgroup = _read_proc(host, f"/proc/{pid}/cgroup")
+    if not stat or not command or cgroup is None:
+        return None
+    try:
+        environ = _read_proc(host, f"/proc/{pid}/environ")
+    except PermissionDenied:
+        environ = None
+    ticks = int(stat.rpartition(") ")[2].split()[19])
+    booted_at = int(stat.partition("\nbtime ")[2].split()[0])
+    return ProcessFacts(
+        command=tuple(command.removesuffix("\0").split("\0")),
+        environment=None if environ is None else _split_assignments(environ.split("\0")),
+        started_at=booted_at + ticks / _CLOCK_TICKS_PER_S,
+        cgroup=_own_cgroup(cgroup),
+    )
+
+
+def list_cgroup_pids(host: Host, control_group: str) -> tuple[int, ...]:
+    """Return every process of a control group and of those below it; empty when the group is gone.
+
+    Args:
+        host: the machine.
+        control_group: as ``systemctl show`` names it, for example ``/system.slice/x.service``.
+
+    Raises:
+        HostError: it cannot be read.
+    """
+    if not control_group.strip("/"):
+        return ()  # the root group would be the whole machine
+    roots = [f"/sys/fs/cgroup{mount}{control_group}" for mount in ("", "/unified", "/systemd")]
+    output = host.run(["find", *roots, "-name", "cgroup.procs", "-exec", "cat", "{}", "+"], is_idempotent=True)
+    for line in output.stderr.splitlines():
+        if not line.rstrip().endswith((*_GONE, b"Operation not supported")):
+            raise HostError(f"cannot list the processes of {control_group}: {output.complaint}", where=host.name)
+    return tuple(sorted({int(word) for word in output.text.split()} - {0}))
+
+
+def escape_unit_path(name: str) -> str:
+    """Escape a unit's name for its D-Bus path.
+
+    >>> escape_unit_path("sglang-ddtree@1.service")
+    'sglang_2dddtree_401_2eservice'
+    """
+    escaped = (
+        char
+        if re.fullmatch(r"[A-Za-z]" if index == 0 else r"[A-Za-z0-9]", char)
+        else "".join(f"_{byte:02x}" for byte in char.encode())
+        for index, char in enumerate(name)
+    )
+    return "".join(escaped) or "_"
+
+
+def _get_properties(host: Host, name: str, interface: str, properties: Sequence[str]) -> dict[str, Any]:
+    """Ask systemd over D-Bus, where lists are lists."""
+    path = f"/org/freedesktop/systemd1/unit/{escape_unit_path(name)}"
+    output = host.run(
+        ["busctl", "--json=short", "get-property", _BUS, path, f"{_BUS}.{interface}", *properties], is_idempotent=True
+    )
+    lines = output.text.splitlines()
+    if output.exit_code != 0 or len(lines) != len(properties):
+        raise SystemdError(
+            f"systemd does not describe {name}: {output.complaint}",
+            where=host.name,
+            hint="`busctl` of systemd 240 or newer and a running D-Bus are needed",
+        )
+    return {key: json.loads(line)["data"] for key, line in zip(properties, lines, strict=True)}
+
+
+def _check_loaded(facts: Mapping[str, Any], where: str) -> None:
+    if facts["LoadState"] != "loaded":
+        hint = {
+            "not-found": "see `systemctl list-units --type=service` for the services of this host",
+            "masked": "`systemctl unmask` it",
+        }.get(facts["LoadState"], "`systemctl status` and `systemd-analyze verify` say what is wrong with it")
+        raise UnitStateError(f"the unit is {facts['LoadState']}: {facts['LoadError'][1]}", where=where, hint=hint)
+    if facts["NeedDaemonReload"]:
+        raise UnitStateError(
+            "its files were changed since systemd has read them, so it is unclear which of them the baseline is",
+            where=where,
+            hint="run `systemctl daemon-reload`, look at `systemctl cat`, then start again",
+        )
+    if not facts["FragmentPath"]:
+        raise UnitUnsupportedError(
+            "it has no unit file", where=where, hint="write one; a transient unit cannot be tuned"
+        )
+
+
+def _read_files(host: Host, paths: Sequence[str], where: str) -> tuple[UnitFile, ...]:
+    output = host.run(["stat", "-L", "-c", "%a", "--", *paths], is_idempotent=True)
+    modes = output.text.split()
+    if output.exit_code != 0 or len(modes) != len(paths):
+        raise HostError(f"cannot look at the files of the unit: {output.complaint}", where=where)
+    return tuple(
+        UnitFile(path, _decode(read_file(host, path) or b""), int(mode, 8))
+        for path, mode in zip(paths, modes, strict=True)
+    )
+
+
+def _find_words(files: Sequence[UnitFile], argv: Sequence[str], where: str) -> tuple[Word, ...]:
+    """Find the command in the files, and see that systemd has understood the same."""
+    commands = parse_service("\n\n[]\n".join(file.text.removeprefix("\ufeff") for file in files)).commands
+    words = commands[0] if len(commands) == 1 else ()
+    expected = words[2:] if words and "@" in _prefix(words[0]) else words[1:]
+    if (
+        not words
+        or len(expected) != len(argv) - 1
+        or not all(_may_mean(word.text, text) for word, text in zip(expected, argv[1:], strict=True))
+    ):
+        raise UnitUnsupportedError(
+            "its files read differently here than systemd has understood them",
+            where=where,
+            hint="look at `systemctl cat` and `systemctl show -p ExecStart`, and write the command more plainly",
+        )
+    return words
+
+
+def _may_mean(written: str, resolved: str) -> bool:
+    """Whether a word may have become this text: ``%%`` is a percent sign, other specifiers may be anything."""
+    parts = re.split(r"(%.)", written, flags=re.DOTALL)
+    pattern = "".join(
+        "%" if part == "%%" else ".*" if part.startswith("%") and len(part) > 1 else re.escape(part) for part in parts
+    )
+    return re.fullmatch(pattern, resolved, re.DOTALL) is not None
+
+
+def _read_script(host: Host, argv: Sequence[str]) -> UnitFile | None:
+    """Read the program behind the wrappers, if it is a script of a shell."""
+    path = find_script(argv)
+    if path is None:
+        return None
+    output = host.run(["head", "-c", str(_SCRIPT_LIMIT_BYTES), "--", path], is_idempotent=True)
+    data = output.stdout if output.exit_code == 0 else read_file(host, path)
+    return None if data is None or b"\0" in data[:1024] else UnitFile(path, _decode(data), 0)
+
+
+def _read_file_variables(host: Host, files: Sequence[tuple[str, bool]]) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """Return which variables the environment files set, and the files of which that is unknown; values are dropped."""
+    variables: dict[str, str] = {}
+    unread: list[str] = []
+    for path, _ in files:
+        try:
+            data = None if re.search(r"[*?\[]", path) else read_file(host, path)
+        except HostError:
+            data = None
+            unread.append(path)
+        else:
+            unread += [path] if re.search(r"[*?\[]", path) else []
+        names = re.findall(r"^[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=", _decode(data or b""), re.MULTILINE)
+        variables |= dict.fromkeys(names, path)
+    return variables, tuple(unread)
+
+
+def _read_proc(host: Host, *paths: str) -> str | None:
+    """Read files of the kernel; ``None`` when the process is gone."""
+    command = ("cat", "--", *paths)
+    output = host.run(command, is_idempotent=True)
+    if output.exit_code != 0 and not output.stderr.rstrip().endswith(_GONE):
+        output = host.run_as_root(command, is_idempotent=True)
+    if output.exit_code == 0:
+        return _decode(output.stdout)
+    if output.stderr.rstrip().endswith(_GONE):
+        return None
+    raise HostError(f"cannot read {paths[0]}: {output.complaint}", where=host.name)
+
+
+def _own_cgroup(text: str) -> str:
+    """Return where systemd has put the process: version 2 if it is in use, else the named hierarchy."""
+    paths = {kind: path for _, kind, path in (line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2)}
+    unified = paths.get("", "/")
+    return unified if unified != "/" else paths.get("name=systemd", unified)
+
+
+def _command(entry: Sequence[Any]) -> tuple[str, ...]:
+    """Path and arguments; a first word of its own (prefix ``@``) is left out."""
+    return (entry[0], *entry[1][1:])
+
+
+def _prefix(word: Word) -> str:
+    return word.text[: len(word.text) - len(word.text.lstrip(PREFIXES))]
+
+
+def _split_assignments(items: Sequence[str]) -> dict[str, str]:
+    return {name: value for name, separator, value in (item.partition("=") for item in items) if separator}
+
+
+def _seconds(microseconds: int) -> float | None:
+    return None if microseconds == _INFINITE_US else microseconds / 1e6
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", errors="backslashreplace")
