@@ -25,6 +25,7 @@ RUN_FOLDER: Final = "/run/autotune"
 
 _RESTORE_SCRIPT: Final = Path(__file__).with_name("restore.sh")
 _RENEWALS = 4
+_ATTEMPTS = 3
 _LOCK_HELD, _LEASE_LOST = 74, 75
 _FENCE = r"""
 exec 9<"$1" || exit 74
@@ -95,6 +96,11 @@ class Lease:
         return f"{self.folder}/baseline-{self.token}"
 
     @property
+    def _script(self) -> str:
+        """The host's own restore, one for each token: tuners that come at the same time share no file."""
+        return f"{self.folder}/restore-{self.token}.sh"
+
+    @property
     def left_s(self) -> float:
         """Seconds until the host puts the baseline back unless the lease is renewed; 0 when it is over or not taken."""
         if self._renewed_at is None or self._lost is not None:
@@ -112,15 +118,8 @@ class Lease:
             HostBusyError: another tuner has it.
             HostError: the host cannot hold a lease.
         """
-        for folder in (RUN_FOLDER, self.folder):
-            make_folder(self._host.run_as_root, folder)
-        run_as_root = self._host.run_as_root
         mine = f"{self.folder}/lease-{self.token}"
-        write_file(run_as_root, f"{self.folder}/restore.sh", _RESTORE_SCRIPT.read_bytes(), 0o755)
-        write_file(run_as_root, self.facts_path, facts, 0o600)
-        write_file(
-            run_as_root, mine, render_holder(self.token, self._unit, self._study, self._lease_s, self.timer), 0o644
-        )
+        self._prepare(mine, facts)
         self._renewed_at = self._uptime()
         self._expect(self._arm())
         expected = "" if instead_of is None else instead_of.token
@@ -131,8 +130,10 @@ class Lease:
             self._give_up(mine)
             raise explain_busy(self._host, self._unit) from None
         if instead_of is not None:
+            old = instead_of.plain_token
             self.run_as_root(("systemctl", "stop", "--", instead_of.timer))
-            self.run_as_root(("rm", "-f", "--", f"{self.folder}/baseline-{instead_of.plain_token}"))
+            self.run_as_root(("rm", "-f", "--", f"{self.folder}/baseline-{old}", f"{self.folder}/restore-{old}.sh"))
+        self._expect(self.run_as_root(("install", "-m", "0755", "--", self._script, f"{self.folder}/restore.sh")))
         thread = threading.Thread(
             target=_renew_for_ever,
             args=(weakref.ref(self), self._ended, self._lease_s / _RENEWALS),
@@ -236,6 +237,25 @@ class Lease:
         self._host.check_sudo(command, output)
         return output
 
+    def _prepare(self, mine: str, facts: bytes) -> None:
+        """Write what the lease consists of, under names of our own."""
+        run_as_root = self._host.run_as_root
+        holder = render_holder(self.token, self._unit, self._study, self._lease_s, self.timer)
+        for attempt in range(_ATTEMPTS):
+            try:
+                for folder in (RUN_FOLDER, self.folder):
+                    make_folder(run_as_root, folder)
+                write_file(run_as_root, self._script, _RESTORE_SCRIPT.read_bytes(), 0o755)
+                write_file(run_as_root, self.facts_path, facts, 0o600)
+                write_file(run_as_root, mine, holder, 0o644)
+            except SshError:
+                raise
+            except HostError:  # another tuner may just have given back its lease and removed the folder
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                return
+
     def _arm(self) -> CommandOutput:
         """Start the timer that puts the baseline back."""
         command = (
@@ -247,10 +267,11 @@ class Lease:
             f"--description=Puts {self._unit} back when its tuner is gone",
             f"--on-active={self._lease_s:g}s",
             "--timer-property=AccuracySec=1s",
+            "--timer-property=StartLimitIntervalSec=0",  # each renewal is a start
             "--service-type=oneshot",
             "--property=TimeoutStartSec=infinity",
             "/bin/sh",
-            f"{self.folder}/restore.sh",
+            self._script,
             self.folder,
             self.token,
         )
@@ -259,7 +280,7 @@ class Lease:
     def _give_up(self, mine: str) -> None:
         """Take back what a lost race has left."""
         self._host.run_as_root(("systemctl", "stop", "--", self.timer))
-        self._host.run_as_root(("rm", "-f", "--", mine, self.facts_path))
+        self._host.run_as_root(("rm", "-f", "--", mine, self.facts_path, self._script))
         self._renewed_at = None
 
     def _expect(self, output: CommandOutput) -> None:
