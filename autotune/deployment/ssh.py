@@ -18,7 +18,7 @@ from autotune.deployment.command_end import MARK, describe_left, end_command
 from autotune.deployment.drained_stream import DrainedStream, wait_for_rest
 from autotune.deployment.host import CommandOutput, Host
 from autotune.deployment.ssh_host_key import check_host_key, fetch_known_keys, preferred_types
-from autotune.deployment.ssh_link import SshLink, explain_failure, explain_proxy, open_link
+from autotune.deployment.ssh_link import SshLink, describe_way, explain_failure, explain_words, open_link
 from autotune.deployment.ssh_login import log_in
 from autotune.deployment.ssh_options import SshOptions, fetch_ssh_options
 from autotune.errors import ConnectionLostError, HostError, RemoteTimeout, SshError
@@ -146,8 +146,9 @@ def _speak(options: SshOptions, link: SshLink) -> paramiko.Transport:
 
 
 def _explain(options: SshOptions, link: SshLink, error: Exception) -> SshError:
-    complaint = link.complaint()
-    return explain_proxy(options, complaint) if complaint else explain_failure(options, error)
+    if link.proxy is None:
+        return explain_failure(options, error)
+    return explain_words(options, f"{describe_way(options)} gave no connection", link.complaint() or str(error))
 
 
 class SshHost(Host):

@@ -124,12 +124,26 @@ def explain_failure(options: SshOptions, error: Exception) -> ConnectionLostErro
     return ConnectionLostError(message, where=options.name, hint=hint)
 
 
-def explain_proxy(options: SshOptions, complaint: str) -> SshError:
-    """Say why the way through a jump host or a proxy command failed."""
-    way = f"the jump {options.proxy_jump}" if options.proxy_jump is not None else "the ProxyCommand"
-    message = f"{way} gave no connection to {options.hostname}:{options.port}: {complaint}"
-    if "Host key verification failed" in complaint:
-        return HostKeyError(message, where=options.name, hint="connect to the jump host once by hand with ssh")
-    if "Permission denied" in complaint:
-        return AuthError(message, where=options.name, hint="the jump host lets this user in with none of the keys")
+def describe_way(options: SshOptions) -> str:
+    """Name the way to a host for a sentence."""
+    place = f"to {options.hostname}:{options.port}"
+    if options.proxy_jump is not None:
+        return f"the jump {options.proxy_jump} {place}"
+    return f"the ProxyCommand {place}" if options.proxy_command is not None else f"the connection {place}"
+
+
+def explain_words(options: SshOptions, what: str, words: str) -> SshError:
+    """Make an error of what an ``ssh`` that failed said.
+
+    Args:
+        options: of the host it was meant to reach.
+        what: what has failed, as the beginning of a sentence.
+        words: what it said on standard error.
+    """
+    message = f"{what}: {words or 'it said nothing'}"
+    if "Host key verification failed" in words:
+        by_hand = "connect once by hand with ssh, compare the key and accept it"
+        return HostKeyError(message, where=options.name, hint=by_hand)
+    if "Permission denied" in words:
+        return AuthError(message, where=options.name, hint="ssh-add the key, or name it with IdentityFile")
     return ConnectionLostError(message, where=options.name)
