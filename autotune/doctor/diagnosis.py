@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.clock import Clock, SystemClock
+from autotune.deployment.data_path import open_data_path
+from autotune.deployment.host import Host
 from autotune.doctor.catalogue import Area
 from autotune.doctor.examination import Examination
-from autotune.doctor.finding import Finding, Level, exit_code_of
+from autotune.doctor.finding import Finding, Level, exit_code_of, judge_error
+from autotune.doctor.host import examine_host
 from autotune.doctor.local_server import examine_local_server
 from autotune.doctor.machine import examine_machine
 from autotune.doctor.night import Expectation, count_baselines, expect, judge_end, judge_gain
+from autotune.doctor.rights import examine_rights
+from autotune.doctor.server import examine_server
+from autotune.doctor.service import Launches, examine_service
 from autotune.doctor.study import StudyFacts, examine_study
+from autotune.doctor.way import examine_way
+from autotune.errors import AutotuneError, UserError
 from autotune.export.findings import estimate_noise
+from autotune.search_space import SearchSpace
+from autotune.servers.base import ServerDialect
 from autotune.settings import StudySettings
+from autotune.tuner import open_dialect
 from autotune.tuner.limits import Limits
 
 
@@ -55,7 +68,7 @@ def diagnose(settings: StudySettings, directory: Path, limits: Limits, clock: Cl
     study = examine_study(exam, settings, directory, limits)
     with ThreadPoolExecutor(max_workers=1) as pool:
         machine = pool.submit(examine_machine, exam, settings, directory)
-        journal_load_s = _examine_deployment(exam, settings, study, directory)
+        journal_load_s = _examine_deployment(exam, settings, study, directory, clock)
         machine.result()
     trials = () if study.view is None else study.view.trials
     expected = exam.ask(
@@ -67,11 +80,52 @@ def diagnose(settings: StudySettings, directory: Path, limits: Limits, clock: Cl
     return Diagnosis(exam.findings(), expected)
 
 
-def _examine_deployment(exam: Examination, settings: StudySettings, study: StudyFacts, directory: Path) -> float | None:
+def _examine_deployment(
+    exam: Examination, settings: StudySettings, study: StudyFacts, directory: Path, clock: Clock
+) -> float | None:
     """Look at the server and where it runs; return the load time that the journal shows, in seconds."""
     if settings.deployment.kind == "local":
         examine_local_server(exam, settings, study.space, directory)
         return None
-    for area in (Area.WAY, Area.RIGHTS, Area.UNIT, Area.HOST, Area.SERVER):
-        exam.skip_rest(area, "not looked at")
-    return None
+    with ExitStack() as stack:
+        host = examine_way(exam, settings.deployment, clock, stack)
+        if host is None:
+            for area in (Area.RIGHTS, Area.UNIT, Area.HOST, Area.SERVER):
+                exam.skip_rest(area, "needs login" if settings.deployment.host else "needs address")
+            return None
+        return _examine_service(exam, settings, study, host)
+
+
+def _examine_service(exam: Examination, settings: StudySettings, study: StudyFacts, host: Host) -> float | None:
+    """Look at the service and its server on a connected host."""
+    space = study.space
+    dialect = None if space is None else open_dialect(settings, space)
+    examine_rights(exam, host, settings.deployment.unit or "")
+    launches = None if space is None or dialect is None else _list_launches(settings, space, dialect)
+    service = examine_service(exam, host, settings, launches)
+    load_s = examine_host(exam, host, settings, service)
+    if service.state is None or not service.state.is_up:
+        exam.skip_rest(Area.SERVER, "needs unit" if service.state is None else "the service does not run")
+        return load_s
+    server = settings.server
+
+    def read_environment() -> Mapping[str, str]:
+        return {} if service.process is None or service.process.environment is None else service.process.environment
+
+    try:
+        with open_data_path(settings.deployment, server.host, server.port) as path:
+            examine_server(exam, settings, space, dialect, path.url, read_environment)
+    except AutotuneError as error:
+        exam.note("data path", judge_error(error))
+        exam.skip_rest(Area.SERVER, "needs data path")
+    return load_s
+
+
+def _list_launches(settings: StudySettings, space: SearchSpace, dialect: ServerDialect) -> Launches:
+    """Return a launch of each arm and of everything that is listed."""
+    chosen = {space.arm(configuration): configuration for configuration in space.configurations}
+    configurations = [*chosen.values()]
+    for values in (settings.baseline, *settings.try_):
+        with suppress(UserError):  # another check says so
+            configurations.append(space.resolve(values))
+    return Launches(tuple(dialect.render_launch(each) for each in configurations), space.tuned_flags)

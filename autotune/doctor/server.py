@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from autotune.deployment.data_path import MOST_COST, PathMeasurement, explain_cost, measure_path, path_cost
 from autotune.doctor.catalogue import Area
 from autotune.doctor.examination import Examination
 from autotune.doctor.finding import Judgement, ok, problem, skipped, warning
-from autotune.errors import BaselineError, UserError
+from autotune.errors import BaselineError, MeasurementError, UserError
 from autotune.search_space import SearchSpace
 from autotune.servers.base import Phase, Probe, ServerDialect
 from autotune.settings import StudySettings
@@ -16,6 +17,13 @@ from autotune.trial import ParameterValue
 
 Effective = Mapping[str, ParameterValue]
 
+FAST_TOKENS_PER_S: Final = 100.0
+"""Decode speed of one request on a fast server: the faster, the more the way to it counts."""
+
+_STREAM: Final = (
+    "/generate",
+    b'{"text": "def add(a, b):", "stream": true, "sampling_params": {"temperature": 0.0, "max_new_tokens": 32}}',
+)
 _RUNNING_LIMITS: Final = ("max_running_requests",)
 _GRAPH_LIMITS: Final = ("cuda_graph_max_bs_decode", "cuda_graph_max_bs")
 _THRESHOLDS: Final = ("speculative_accept_threshold_single", "speculative_accept_threshold_acc")
@@ -44,6 +52,16 @@ def examine_server(
         return
     known = space
     exam.ask("traffic", lambda: dialect.count_requests(url), judge_traffic)
+    request_s = assume_request_s(settings)
+    is_here = settings.deployment.host is None
+    path = exam.ask(
+        "data path",
+        lambda: measure_path(url, generation=_STREAM),
+        lambda measured: judge_path(measured, request_s, is_here=is_here),
+    )
+    if path is None:
+        exam.skip_rest(Area.SERVER, "needs data path")
+        return
     probe = exam.ask("generation", lambda: dialect.probe(url), judge_probe)
     if probe is None or probe.phase is not Phase.READY:
         exam.skip_rest(Area.SERVER, "needs generation")
@@ -58,6 +76,36 @@ def examine_server(
     exam.judge("batch limits", effective, lambda found: judge_batch_limits(found, concurrency), needs="flags")
     exam.judge("version", effective, judge_version, needs="flags")
     exam.skip_rest(Area.SERVER, "not looked at")
+
+
+def assume_request_s(settings: StudySettings) -> float:
+    """Return how long the shortest request of the load takes on a fast server, in seconds."""
+    return settings.benchmark.output_tokens / FAST_TOKENS_PER_S
+
+
+def judge_path(measured: PathMeasurement, request_s: float, *, is_here: bool) -> Judgement:
+    """Say whether the way to the server is part of what would be measured.
+
+    Args:
+        measured: the way.
+        request_s: how long the shortest request takes.
+        is_here: whether the server is on this machine, so that there is no shorter way.
+    """
+    rate = "" if measured.chunks_per_s is None else f", {measured.chunks_per_s:.0f} chunks/s"
+    said = (
+        f"round trip {1000 * measured.round_trip_s:.1f} ms, jitter {1000 * measured.jitter_s:.1f} ms{rate}: "
+        f"up to {100 * path_cost(measured, request_s):.2f} % of a request of {request_s:.1f} s"
+    )
+    if explain_cost(measured, request_s) is None:
+        return ok(said)
+    most = f"at most {100 * MOST_COST:.1f} % is allowed"
+    if is_here:
+        return warning(f"{said}; {most}", "this machine is busy: end what else runs here")
+    return problem(
+        f"{said}; {most}",
+        'run the tuner on the host itself, use data_path = "direct", or raise benchmark.output_tokens',
+        MeasurementError,
+    )
 
 
 def judge_traffic(requests: int | None) -> Judgement:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from autotune.deployment.host import Host
+from autotune.deployment.running_command import expected_command
 from autotune.deployment.systemd_unit import (
     TRIAL_DROP_IN,
     find_conflicts,
@@ -422,14 +423,18 @@ def judge_running_command(unit: Unit, process: ProcessFacts | None) -> Judgement
     """Compare what runs with what the unit starts, which is what a restore brings back."""
     if process is None:
         return warning("its main process has just gone", "look again")
-    if unit.launch_kind is not LaunchKind.DIRECT or any("$" in word for word in unit.argv):
-        return ok(f"not compared, {unit.launch_kind.value} launch: {' '.join(process.command)}")
-    arguments = unit.argv[1:]
-    # An interpreter may stand before the program, and its path may have been resolved.
-    tail = process.command[-len(arguments) :] if arguments else ()
-    if tail == arguments:
+    words = expected_command(unit, None, {})
+    running = shlex.join(process.command)
+    if words is None:
+        return ok(f"not compared, because the unit's files do not say all of it: {running}")
+    if _is_end_of(words[1:], process.command) or _is_end_of(process.command[1:], words):
         return ok("what runs is what the unit starts")
     return warning(
-        f"what runs is not what the unit starts; running: {' '.join(process.command)}; unit: {' '.join(unit.argv)}",
+        f"what runs is not what the unit starts; running: {running}; unit: {shlex.join(words)}",
         "a restore brings back the unit's: restart it once by hand, or write into the unit what is to run",
     )
+
+
+def _is_end_of(arguments: Sequence[str], command: Sequence[str]) -> bool:
+    """Whether a command ends in these arguments: an interpreter or a wrapper may stand before them in one of the two."""
+    return bool(arguments) and tuple(command[-len(arguments) :]) == tuple(arguments)
