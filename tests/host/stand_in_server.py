@@ -172,6 +172,7 @@ class Handler(BaseHTTPRequestHandler):
     """The few endpoints that a tuner needs."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and body are two writes: the second must not wait for an acknowledgement
     engine: Engine
 
     def log_message(self, *_: Any) -> None:
