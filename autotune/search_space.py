@@ -146,10 +146,10 @@ class SearchSpace:
         """Refuse two values that reach the server by the same flag or variable."""
         owners: dict[str, str] = {}
         for name, item in (*self.parameters.items(), *((name, item) for name, (item, _) in self._derived.items())):
-            way = item.flag or item.environment or ""
-            if way in owners:
-                raise SearchSpaceError(f"{owners[way]} and {name} both write {way}", where=where)
-            owners[way] = name
+            for way in (item.flag or item.environment or "", *item.also_spelled):
+                if way in owners:
+                    raise SearchSpaceError(f"{owners[way]} and {name} both write {way}", where=where)
+                owners[way] = name
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -256,12 +256,14 @@ class SearchSpace:
 
     @cached_property
     def tuned_flags(self) -> Mapping[str, bool]:
-        """Every flag that some configuration sets, and whether it has a value of its own word."""
+        """Every flag that some configuration sets, in all its spellings, and whether it has a value of its own word."""
         flags: dict[str, bool] = {}
         for configuration in self.configurations:
             for word, following in itertools.pairwise([*self.render_flags(configuration).arguments, "--"]):
                 if word.startswith("--"):
                     flags[word] = flags.get(word, False) or not following.startswith("--")
+        for item in (*self.parameters.values(), *(item for item, _ in self._derived.values())):
+            flags |= dict.fromkeys(item.also_spelled, True)
         return flags
 
     def render_flags(self, configuration: Configuration) -> Rendering:
@@ -282,7 +284,8 @@ class SearchSpace:
         """
         expected: dict[str, ParameterValue] = {}
         for item, value in self._delivered(configuration):
-            if item.reported_as is not None:
+            # A variable that is not needed may stand in a unit and means nothing there.
+            if item.reported_as is not None and (item.environment is None or self._is_needed(item, configuration)):
                 expected[item.reported_as] = value
             expected |= {name: (None if value is None else beside) for name, beside in item.reported_beside.items()}
         return expected
@@ -390,7 +393,10 @@ def search_space_of(settings: StudySettings) -> SearchSpace:
     Raises:
         SearchSpaceError: it cannot be read or is wrong.
     """
-    return load_search_space(settings.search_space, proofs=frozenset(settings.server.proofs))
+    proofs = frozenset(settings.server.proofs)
+    if isinstance(settings.search_space, str):
+        return load_search_space(settings.search_space, proofs=proofs)
+    return SearchSpace(settings.search_space, proofs)
 
 
 def _spell(value: ParameterValue) -> str:

@@ -44,24 +44,30 @@ class Delivery(_Table):
 
     Attributes:
         flag: command-line flag that takes the value.
+        also_spelled: other names of the flag; a command that is changed loses them too, none of them is ever written.
         environment: variable that takes it.
         flags_beside: arguments written together with it.
         needs: another parameter that must be written for this one to mean anything.
         reported_as: its name in ``/server_info``.
         reported_beside: what else the server then reports.
+        unset: what the server takes where it is needed and nothing is written; left out when nobody knows.
     """
 
     flag: str | None = Field(None, pattern=FLAG_PATTERN)
+    also_spelled: list[Annotated[str, Field(pattern=FLAG_PATTERN)]] = []
     environment: str | None = Field(None, pattern=VARIABLE_PATTERN)
     flags_beside: list[str] = []
     needs: Name | None = None
     reported_as: str | None = None
     reported_beside: dict[str, Value] = {}
+    unset: Value | Literal[False] = False
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.flag is None) == (self.environment is None):
             raise ValueError("needs exactly one of flag and environment")
+        if self.flag is None and self.also_spelled:
+            raise ValueError("also_spelled needs a flag")
         return self
 
 

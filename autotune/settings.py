@@ -12,9 +12,20 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 
 from autotune.errors import SettingsError
+from autotune.search_space_file import SearchSpaceFile
 from autotune.trial import Cell
 
 LARGEST_SEED: Final = 2**63 - 1
@@ -68,7 +79,13 @@ def _check_host(host: str) -> str:
     return host
 
 
+_TABLE_TAG: Final = "(table)"
+
 Value = int | float | str | bool
+SearchSpaceChoice = Annotated[
+    Annotated[str, Tag("name")] | Annotated[SearchSpaceFile, Tag(_TABLE_TAG)],
+    Discriminator(lambda value: "name" if isinstance(value, str) else _TABLE_TAG),
+]
 Switch = StrictBool
 Whole = Annotated[int, Field(strict=True)]
 Positive = Annotated[float, Field(gt=0, strict=True)]
@@ -303,7 +320,10 @@ class StudySettings(_Section):
     """One study: everything that decides what is measured."""
 
     name: str = Field(pattern=NAME_PATTERN, description="Name of the study and of its folder under `studies/`.")
-    search_space: str = Field("ddtree", description="A file of `search_spaces/` by name, or a path to one.")
+    search_space: SearchSpaceChoice = Field(
+        "ddtree",
+        description="A file of `search_spaces/` by name, a path to one, or a table that says what such a file says.",
+    )
     seed: SamplerSeed = Field(1, description="Seed of the sampler and of everything random on our side.")
     storage: str | None = Field(None, description="SQLAlchemy URL; default: SQLite in the study's folder.")
     server: ServerSettings = Field(ServerSettings(), description="The server to tune.")
@@ -318,6 +338,11 @@ class StudySettings(_Section):
     objectives: ObjectiveSettings = Field(ObjectiveSettings(), description="What is maximised and what is refused.")
     pruning: PruningSettings = Field(PruningSettings(), description="When a trial is stopped early.")
     export: ExportSettings = Field(ExportSettings(), description="Which point is recommended.")
+
+    @property
+    def search_space_name(self) -> str:
+        """What the search space is called, wherever it is written."""
+        return self.search_space if isinstance(self.search_space, str) else self.search_space.name
 
     @model_validator(mode="after")
     def _both_objectives_are_measured(self) -> StudySettings:
@@ -385,19 +410,24 @@ def load_settings(path: Path) -> StudySettings:
 
 def _explain(item: Any) -> str:
     """Say one validation error in words, with the nearest known key for an unknown one."""
-    path = ".".join(str(part) for part in item["loc"])
+    location = tuple(part for part in item["loc"] if part != _TABLE_TAG)
+    path = ".".join(str(part) for part in location)
     if item["type"] != "extra_forbidden":
         said = _reword(item)
         return f"{path}: {said}" if path else said
-    known = _known_keys(item["loc"][:-1])
-    near = difflib.get_close_matches(str(item["loc"][-1]), known, n=1, cutoff=0.5)
-    return f"unknown key {path!r}" + (f", did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}")
+    known = _known_keys(location[:-1])
+    near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
+    if near:
+        return f"unknown key {path!r}, did you mean {near[0]!r}?"
+    return f"unknown key {path!r}" + (f"; known keys: {', '.join(known)}" if known else "")
 
 
 def _reword(item: Any) -> str:
     """Say what is wrong with a value without the jargon of the library that found it."""
     if item["type"] == "missing":
         return "is required"
+    if item["type"] == "model_type":
+        return "has to be a table"
     if item["type"] == "string_pattern_mismatch" and item["ctx"]["pattern"] == NAME_PATTERN:
         return f"{item['input']!r} is no name; use letters, digits, '.', '_' and '-', a letter or digit first"
     return str(item["msg"]).removeprefix("Value error, ")
@@ -415,7 +445,8 @@ def _known_keys(location: tuple[int | str, ...]) -> list[str]:
         annotation: Any = fields[part].annotation
         inner = [
             a
-            for a in (annotation, *getattr(annotation, "__args__", ()))
+            for outer in (annotation, *getattr(annotation, "__args__", ()))
+            for a in (outer, *getattr(outer, "__args__", ()))
             if isinstance(a, type) and issubclass(a, BaseModel)
         ]
         if not inner:

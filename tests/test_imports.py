@@ -22,9 +22,10 @@ LAYERS: list[set[str]] = [
     {"pruning", "deployment", "benchmark", "sampling", "storage"},
     {"suggestion", "study_view", "trial_ledger", "evaluation"},
     {"study"},
-    {"tuner", "export", "dashboard"},
-    {"doctor"},
+    {"export", "dashboard"},
     {"apply"},
+    {"tuner"},
+    {"doctor"},
     {"cli"},
 ]
 """Lower rows first: a module may import its own package and lower rows, nothing beside or above."""

@@ -106,7 +106,9 @@ def _fields(model: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
 
 
 def _inner_model(field: FieldInfo) -> type[BaseModel] | None:
-    """Return the table that a field holds, alone or in a list; ``None`` for a value."""
+    """Return the table that a field holds, alone or in a list; ``None`` for a value, or where a value may stand too."""
+    if any(get_args(kind)[:1] == (str,) for kind in get_args(field.annotation)):
+        return None
     for kind in (field.annotation, *get_args(field.annotation)):
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             return kind
@@ -137,6 +139,8 @@ def _render_type(kind: Any) -> str:
         return f"table of {_render_type(arguments[1])}"
     if origin is not None and hasattr(kind, "__metadata__"):
         return _render_type(arguments[0])
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return "table"
     if set(arguments) == {int, float, str, bool}:
         return "value"
     if arguments:

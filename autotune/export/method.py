@@ -60,7 +60,7 @@ def describe_measured(view: StudyView, findings: Findings) -> list[tuple[str, st
         (
             "search",
             (
-                f"sampler {settings.sampler.name}, seed {settings.seed}, search space {settings.search_space}"
+                f"sampler {settings.sampler.name}, seed {settings.seed}, search space {settings.search_space_name}"
                 f" ({view.space.size} configurations)"
             ),
         ),
