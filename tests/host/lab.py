@@ -123,6 +123,15 @@ class Lab:
         """Return the command that runs a program inside the lab's network, for a ``Popen`` of one's own."""
         return ["ip", "netns", "exec", self.network.namespace, *(str(word) for word in command)]
 
+    def list_processes(self) -> dict[int, tuple[str, ...]]:
+        """Return the command of every process that runs inside the lab's network, but outside its hosts."""
+        found: dict[int, tuple[str, ...]] = {}
+        for pid in run_command(["ip", "netns", "pids", self.network.namespace], check=False).stdout.split():
+            with contextlib.suppress(OSError):
+                words = Path(f"/proc/{int(pid)}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+                found[int(pid)] = tuple(word.decode(errors="replace") for word in words)
+        return found
+
     def connect(self, address: str, port: int, timeout_s: float = 10.0) -> socket.socket:
         """Open a TCP connection inside the lab for use in this process."""
         return self.network.connect(address, port, timeout_s)
