@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Final
 
 from autotune.apply.history import Change, History, Step
+from autotune.apply.opening import explain_open
 from autotune.apply.put_back import put_back
 from autotune.apply.service import Service
 from autotune.apply.site import Site, Wanted
 from autotune.apply.verify_unit import find_complaints
-from autotune.apply.wanted import find_loaded_differences, is_same_setting, tuned_values
-from autotune.deployment.unit import Unit
+from autotune.apply.wanted import find_loaded_differences
 from autotune.deployment.unit_reader import read_unit
 from autotune.errors import (
     AutotuneError,
@@ -24,43 +24,11 @@ from autotune.errors import (
     RemoteTimeout,
     RestoreError,
     SystemdError,
-    UnitStateError,
 )
 from autotune.trial import ParameterValue
 
 _RECONNECT_PATIENCE_S: Final = 90.0
 _RECONNECT_PAUSE_S: Final = 3.0
-
-
-def check_nothing_open(history: History, unit: str, where: str) -> None:
-    """Refuse to work beside a change that was begun and never ended.
-
-    Raises:
-        UnitStateError: there is one.
-    """
-    if history.change is None:
-        return
-    change = history.change
-    raise UnitStateError(
-        f"{'an' if change.kind == 'apply' else 'a'} {change.kind} of trial {change.step.trial} of study "
-        f"{change.step.study} to {unit} was begun on {change.step.started_at} and never ended",
-        where=where,
-        hint=f"run `autotune rollback {change.step.study}`: it puts back what was there before",
-    )
-
-
-def is_applied(site: Site, unit: Unit, wanted: Wanted) -> bool:
-    """Whether the unit has the wanted configuration already, and the service runs it by every proof there is."""
-    before = site.file.read()
-    if before.content is None:
-        same_flags = tuned_values(unit.argv, wanted.tuned) == tuned_values(wanted.rendering.arguments, wanted.tuned)
-        variables = wanted.rendering.environment
-        in_unit = same_flags and all(unit.environment.get(name) == value for name, value in variables.items())
-    else:
-        in_unit = is_same_setting(before.content, wanted.file.content or b"")
-    if not in_unit or not site.service.read_state().is_up or not site.service.is_serving():
-        return False
-    return not site.service.find_differences(wanted.configuration, wanted.rendering, wanted.tuned)
 
 
 def apply(site: Site, wanted: Wanted, *, drain: bool, start: bool, now: str) -> None:
@@ -81,7 +49,8 @@ def apply(site: Site, wanted: Wanted, *, drain: bool, start: bool, now: str) -> 
     """
     service, archive = site.service, site.archive
     history = archive.read()
-    check_nothing_open(history, service.unit, service.host.name)
+    if history.change is not None:
+        raise explain_open(history, service.unit, service.host.name)
     state = service.read_state()
     if state.is_up:
         note = service.look_for_users(drain=drain)

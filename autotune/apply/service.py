@@ -10,18 +10,19 @@ from typing import Final
 from autotune.apply.wanted import tuned_values
 from autotune.clock import Clock
 from autotune.deployment.base import Observation, Occupant
+from autotune.deployment.data_path import DataPath
 from autotune.deployment.host import Host
-from autotune.deployment.host_files import Runner, read_file
+from autotune.deployment.host_files import Runner
+from autotune.deployment.journal import InvocationJournal
 from autotune.deployment.readiness import wait_until_ready
 from autotune.deployment.unit import UnitState
-from autotune.deployment.unit_reader import read_state
+from autotune.deployment.unit_reader import list_cgroup_pids, read_process, read_state
 from autotune.errors import FlagsMismatch, HostError, LiveTrafficError, MeasurementError, SystemdError
 from autotune.search_space import Rendering
 from autotune.servers.base import Phase, ServerDialect
 from autotune.settings import ServerSettings
 from autotune.trial import Configuration, ParameterValue
 
-LOG_LINES: Final = 4000
 _STOP_MARGIN_S: Final = 30.0
 _LOOK_AGAIN_S: Final = 0.3
 _LIVE_STATES: Final = frozenset({"active", "activating", "reloading"})
@@ -35,7 +36,7 @@ class Service:
         host: where it is.
         run_as_root: who runs the commands that change something.
         unit: its name.
-        url: base URL of its server.
+        way: leads to its server.
         dialect: how its server is asked.
         settings: time limits of the server's phases.
         clock: what is waited by.
@@ -47,7 +48,7 @@ class Service:
     host: Host
     run_as_root: Runner
     unit: str
-    url: str
+    way: DataPath
     dialect: ServerDialect
     settings: ServerSettings
     clock: Clock
@@ -55,6 +56,13 @@ class Service:
     on_wait: Callable[[str, float], None] = lambda _answer, _waited_s: None
     timeout_stop_s: float | None = None
     _invocation_id: str = field(default="", init=False)
+    _journal: InvocationJournal | None = field(default=None, init=False)
+    _log: list[str] = field(default_factory=list, init=False)
+
+    @property
+    def url(self) -> str:
+        """Base URL of its server."""
+        return self.way.url
 
     def read_state(self) -> UnitState:
         """Return how it stands right now."""
@@ -121,6 +129,8 @@ class Service:
     def _wait_for_start(self, before: str) -> None:
         state = self._wait_for(lambda state: state.invocation_id not in {before, ""}, "was not started again")
         self._invocation_id = state.invocation_id
+        self._journal = InvocationJournal(self.host, state.invocation_id)
+        self._log = []
 
     def _wait_for(self, is_reached: Callable[[UnitState], bool], complaint: str) -> UnitState:
         """Wait for a state that depends on how long the old process takes to end."""
@@ -144,6 +154,7 @@ class Service:
             ServerError: it ended, restarts over and over, or did not become ready in time.
             PortTakenError: another process answered in its place.
         """
+        self.way.ensure()
         with self.interruptible():
             return wait_until_ready(
                 self.dialect,
@@ -172,13 +183,17 @@ class Service:
         )
         if lives:
             return None
-        return -1 if state.exit_code is None else state.exit_code
+        if self._journal is not None:
+            self._journal.sync()
+        # The code is that of the last end, so it is the one of our start unless another has ended since.
+        is_ours = state.invocation_id == self._invocation_id and state.exit_code is not None
+        return state.exit_code if is_ours else -1
 
     def read_log(self) -> tuple[str, ...]:
-        """Return the last log lines of the start that is watched, of all its processes."""
-        command = ("journalctl", "--no-pager", "-q", "-o", "cat", "-n", str(LOG_LINES))
-        output = self.run_as_root((*command, f"_SYSTEMD_INVOCATION_ID={self._invocation_id}"), is_idempotent=True)
-        return tuple(output.text.splitlines())
+        """Return all log lines of the start that is watched, of all its processes; empty when none is."""
+        if self._journal is not None:
+            self._log += self._journal.read_new()
+        return tuple(self._log)
 
     def observe(self) -> Observation:
         """Return who serves: the unit's main process, as far as systemd knows it."""
@@ -200,7 +215,8 @@ class Service:
         Raises:
             HostError: it has no process.
         """
-        pid = self.read_state().main_pid
+        state = self.read_state()
+        pid = state.main_pid
         if pid is None:
             raise HostError(f"{self.unit} has no main process", where=self.host.name, hint="see `systemctl status`")
         environment = self._read_environment(pid)
@@ -208,7 +224,7 @@ class Service:
             self.dialect.find_mismatches(configuration, self.dialect.fetch_effective_flags(self.url, environment))
         )
         wanted = tuned_values(rendering.arguments, tuned)
-        commands = [self._read_command(number) for number in (pid, *self._other_processes(pid))]
+        commands = [self._read_command(number) for number in (pid, *list_cgroup_pids(self.host, state.control_group))]
         if all(tuned_values(command, tuned) != wanted for command in commands[: None if wanted else 1]):
             found.append(f"no process of {self.unit} has the wanted flags on its command line")
         found += [
@@ -241,19 +257,15 @@ class Service:
         except (MeasurementError, HostError):
             return {}
 
-    def _read_environment(self, pid: int) -> dict[str, str]:
-        data = read_file(self.host, f"/proc/{pid}/environ") or b""
-        pairs = (item.decode("utf-8", errors="surrogateescape").partition("=") for item in data.split(b"\0") if item)
-        return {name: value for name, _, value in pairs}
+    def _read_environment(self, pid: int) -> Mapping[str, str]:
+        process = read_process(self.host, pid)
+        if process is None or process.environment is None:
+            raise HostError(f"the variables of process {pid} cannot be read", where=self.host.name)
+        return process.environment
 
     def _read_command(self, pid: int) -> tuple[str, ...]:
-        data = read_file(self.host, f"/proc/{pid}/cmdline") or b""
-        return tuple(data.decode("utf-8", errors="surrogateescape").split("\0")[:-1])
-
-    def _other_processes(self, pid: int) -> list[int]:
-        group = self.read_state().control_group
-        data = read_file(self.host, f"/sys/fs/cgroup{group}/cgroup.procs") if group else None
-        return [number for number in map(int, (data or b"").split()) if number != pid]
+        process = read_process(self.host, pid)
+        return () if process is None else process.command
 
     def _systemctl(self, *words: str, timeout_s: float = 60.0) -> None:
         command = ("systemctl", *words)

@@ -7,12 +7,13 @@ exporting once, and a flag that the earlier one had does not live on.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from autotune.deployment.unit import Unit
-from autotune.deployment.unit_file import parse_service
-from autotune.export.provenance import hide_secret_arguments
+from autotune.deployment.unit_file import parse_service, parse_settings, split_words
+from autotune.export.provenance import HIDDEN, hide_secret_arguments, is_secret
 
 
 def without_file(unit: Unit, path: str) -> Unit:
@@ -24,9 +25,19 @@ def without_file(unit: Unit, path: str) -> Unit:
     if len(files) == len(unit.files):
         return unit
     # A section of its own between two files, so that none goes on in the next one.
-    service = parse_service("\n\n[Unit]\n".join(file.text for file in files))
-    words = service.commands[0] if len(service.commands) == 1 else ()
-    return replace(unit, files=files, words=words, environment=dict(service.environment))
+    text = "\n\n[Unit]\n".join(file.text for file in files)
+    service = parse_service(text)
+    unset: list[str] = []
+    for key, value in parse_settings(text):
+        if key == "UnsetEnvironment":
+            unset = [*unset, *(word.text for word in split_words(value))] if value else []
+    return replace(
+        unit,
+        files=files,
+        words=service.commands[0] if len(service.commands) == 1 else (),
+        environment=dict(service.environment),
+        unset_environment=tuple(unset),
+    )
 
 
 def find_loaded_differences(unit: Unit, text: str, path: str) -> tuple[str, ...]:
@@ -116,4 +127,12 @@ def _shown(data: bytes | None) -> list[str]:
     if data is None:
         return []
     text = data.decode("utf-8", errors="backslashreplace")
-    return [" ".join(hide_secret_arguments(line.split(" "))) for line in text.splitlines()]
+    return [_hide(line) for line in text.splitlines()]
+
+
+def _hide(line: str) -> str:
+    """Hide what looks secret in one line of a unit file."""
+    variable = re.match(r"(Environment=\"?([A-Za-z_][A-Za-z0-9_]*)=).+", line)
+    if variable is not None and is_secret(variable[2]):
+        return f"{variable[1]}{HIDDEN}"
+    return " ".join(hide_secret_arguments(line.split(" ")))

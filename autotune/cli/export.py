@@ -6,20 +6,26 @@ import shlex
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
 from autotune import __version__
-from autotune.cli import render, study_argument
+from autotune.apply.applying import apply
+from autotune.apply.preparing import Candidate, prepare
+from autotune.apply.site import Site
+from autotune.cli import render, service_change, study_argument
 from autotune.deployment.drop_in import render_drop_in, render_drop_in_as_written
 from autotune.deployment.unit_file import Word, parse_service, replace_flags
 from autotune.errors import UserError
 from autotune.export.findings import Findings, find
 from autotune.export.provenance import Provenance, render_header
+from autotune.export.wording import clean
 from autotune.pareto import Choice
+from autotune.search_space import Rendering
 from autotune.study_view import StudyView
 from autotune.trial import TrialRecord, TrialState
+from autotune.tuner.interruption import Interruption
 
 
 @click.command("export")
@@ -47,10 +53,19 @@ from autotune.trial import TrialRecord, TrialState
 )
 @click.option(
     "--unit",
-    type=click.File(encoding="utf-8"),
-    metavar="FILE",
-    help="Keep the command of this unit and change only the tuned flags; - reads `systemctl cat UNIT` from a pipe.",
+    metavar="FILE|NAME",
+    help="Keep the command of the unit in FILE and change only the tuned flags; - reads `systemctl cat UNIT` from a "
+    "pipe. With --apply: NAME of the service instead of the study's.",
 )
+@click.option(
+    "--apply",
+    "is_applied",
+    is_flag=True,
+    help="Write the drop-in into the service's own configuration, restart it and check it; `autotune rollback` undoes.",
+)
+@click.option("--yes", "is_agreed", is_flag=True, help="With --apply: do not ask.")
+@click.option("--start", is_flag=True, help="With --apply: start a service that does not run.")
+@service_change.options
 @click.option(
     "--json", "as_json", is_flag=True, help="Print trial, configuration, flags, variables and reason as data."
 )
@@ -60,7 +75,14 @@ def command(
     number: int | None,
     rule: str | None,
     form: str,
-    unit: TextIO | None,
+    unit: str | None,
+    is_applied: bool,
+    is_agreed: bool,
+    start: bool,
+    drain: bool,
+    host: str | None,
+    ssh_config: str | None,
+    name: str | None,
     as_json: bool,
 ) -> None:
     """Print the best configuration as a systemd drop-in or as plain flags.
@@ -68,7 +90,14 @@ def command(
     The drop-in goes to stdout, what it holds and why to stderr. Put it into /etc/systemd/system/UNIT.d/, then run
     `systemctl daemon-reload` and restart the unit. Without --unit its command is the one that the trial ran with. STUDY
     as in `autotune status`.
+
+    With --apply all of that is done on the service's host, around the service's own command: what was there is saved
+    first, and put back when anything fails.
     """
+    if not is_applied and (is_agreed or start or drain or host or ssh_config or name):
+        raise click.UsageError("--yes, --start, --drain, --host, --ssh-config and --name belong to --apply")
+    if is_applied and (as_json or form != "drop-in"):
+        raise click.UsageError("--apply writes a drop-in: --json and --format do not go with it")
     if number is not None and rule is not None:
         raise click.UsageError("--trial names a trial and --rule chooses one: give only one of them")
     view = study_argument.open_view(study, study_directory).view
@@ -77,13 +106,20 @@ def command(
         view = replace(view, settings=view.settings.model_copy(update={"export": chosen}))
     findings = find(view)
     choice = _choose(view, findings, number)
+    if is_applied:
+        with service_change.opened(view.settings, host=host, unit=unit, ssh_config=ssh_config, name=name) as (
+            site,
+            signals,
+        ):
+            _apply(site, signals, view, findings, choice, is_agreed=is_agreed, start=start, drain=drain)
+        return
     if as_json:
         render.show_json(export_document(view, choice))
         return
     if form == "flags":
         render.show(render_flags(view, choice.trial))
     else:
-        render.show(_render_drop_in(view, findings, choice, None if unit is None else unit.read()))
+        render.show(_render_drop_in(view, findings, choice, None if unit is None else _read_text(unit)))
     render.say(f"{view.space.describe(choice.trial.configuration)}: {choice.reason}")
 
 
@@ -139,19 +175,85 @@ def _choose(view: StudyView, findings: Findings, number: int | None) -> Choice:
     return Choice(trial, "named by hand with --trial")
 
 
-def _render_drop_in(view: StudyView, findings: Findings, choice: Choice, unit: str | None) -> str:
-    """Render the drop-in around the command that the trial ran with, or around that of a unit."""
+def _apply(
+    site: Site,
+    interruption: Interruption,
+    view: StudyView,
+    findings: Findings,
+    choice: Choice,
+    *,
+    is_agreed: bool,
+    start: bool,
+    drain: bool,
+) -> None:
+    """Show what would change, ask, and put it into the service."""
     trial = choice.trial
+    rendering = view.space.render_flags(trial.configuration)
+    prepared = prepare(
+        site,
+        Candidate(
+            study=view.settings.name,
+            trial=trial.number,
+            configuration=trial.configuration,
+            rendering=Rendering(rendering.arguments, {**view.settings.server.environment, **rendering.environment}),
+            tuned=view.space.tuned_flags,
+            reported_names=frozenset(view.space.reported(trial.configuration)),
+            arguments_variable=view.settings.deployment.arguments_variable,
+        ),
+        _header(view, findings, choice),
+    )
+    what = f"{view.space.describe(trial.configuration)}: {choice.reason}"
+    if prepared.is_applied:
+        render.say(clean(f"nothing to do: {site.service.unit} serves trial {trial.number} already ({what})"))
+        return
+    service_change.show_diff(prepared.diff)
+    render.say(clean(what))
+    question = f"Write this to {site.file.path} on {site.service.host.name}" + (
+        f" and restart {site.service.unit}?" if prepared.is_up or start else "?"
+    )
+    service_change.confirm(question, interruption, is_agreed=is_agreed)
+    apply(site, prepared.wanted, drain=drain, start=start, now=_now())
+    if prepared.is_up or start:
+        render.say(
+            f"{site.service.unit} serves trial {trial.number}; `autotune rollback {view.settings.name}` undoes it"
+        )
+    else:
+        render.say(f"written; {site.service.unit} did not run and was not started (--start does)")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _read_text(file: str) -> str:
+    """Read a unit from a file, or from a pipe for ``-``."""
+    try:
+        with click.open_file(file, encoding="utf-8") as stream:
+            return str(stream.read())
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"{file} cannot be read: {error}", where="--unit", hint="name a unit file, or - for a pipe"
+        ) from error
+
+
+def _header(view: StudyView, findings: Findings, choice: Choice) -> list[str]:
+    """Return the comment at the top of the drop-in."""
     provenance = Provenance(
         study=view.settings.name,
-        trial=trial,
+        trial=choice.trial,
         baseline=findings.baseline,
         reason=choice.reason,
         describe=view.space.describe,
         autotune_version=__version__,
-        written_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        written_at=_now(),
     )
-    header = render_header(provenance, findings)
+    return render_header(provenance, findings)
+
+
+def _render_drop_in(view: StudyView, findings: Findings, choice: Choice, unit: str | None) -> str:
+    """Render the drop-in around the command that the trial ran with, or around that of a unit."""
+    trial = choice.trial
+    header = _header(view, findings, choice)
     rendering = view.space.render_flags(trial.configuration)
     if unit is not None:
         line = replace_flags(_only_command(unit), view.space.tuned_flags, rendering.arguments)

@@ -19,7 +19,9 @@ _PAUSE_SHARE = 0.05
 class StartingServer(Protocol):
     """What is watched while it starts: a deployment, or a service that is restarted for good."""
 
-    url: str
+    @property
+    def url(self) -> str:
+        """Its base URL."""
 
     def poll(self) -> int | None:
         """As :meth:`autotune.deployment.base.Deployment.poll`."""
