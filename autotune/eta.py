@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from autotune.trial import TrialKind, TrialRecord, TrialState
 _CAUTION = 1.2
 """Share added where being late breaks a promise."""
 _STOP_S = 5.0
-"""Time to stop a server, which no trial records."""
+"""Time to stop a server, while none was seen to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +23,15 @@ class Durations:
         trial_s: one counted trial, on average, duplicates and failures left out.
         baseline_s: one boot of the baseline, measured.
         longest_s: the longest trial that was measured to its end.
-        boot_s: the longest time from start to the first checked generation.
+        boot_s: from start to the first checked generation: the 95th percentile.
+        stop_s: from the stop of a server until its port and memory are free: the 95th percentile.
     """
 
     trial_s: float | None
     baseline_s: float | None
     longest_s: float | None
     boot_s: float | None
+    stop_s: float | None = None
 
     def needed_s(self, *, restores_server: bool) -> float | None:
         """Return the time that another trial and the restore may take, with caution; ``None`` while unknown."""
@@ -37,9 +40,10 @@ class Durations:
 
     def restore_s(self, *, restores_server: bool) -> float | None:
         """Return the time that putting the host back may take, with caution; ``None`` while unknown."""
+        stop_s = _STOP_S if self.stop_s is None else max(_CAUTION * self.stop_s, _STOP_S)
         if not restores_server:
-            return _STOP_S
-        return None if self.boot_s is None else _CAUTION * self.boot_s + _STOP_S
+            return stop_s
+        return None if self.boot_s is None else _CAUTION * self.boot_s + stop_s
 
     def study_left_s(self, trials_left: int, baselines_left: int, *, restores_server: bool) -> float | None:
         """Return the time until everything is over, on average; ``None`` while unknown."""
@@ -47,7 +51,8 @@ class Durations:
         if trial_s is None:
             return None
         baseline_s = self.baseline_s if self.baseline_s is not None else trial_s
-        restore_s = (self.boot_s or 0.0) + _STOP_S if restores_server else _STOP_S
+        stop_s = self.stop_s or _STOP_S
+        restore_s = (self.boot_s or 0.0) + stop_s if restores_server else stop_s
         return trials_left * trial_s + baselines_left * baseline_s + restore_s
 
 
@@ -60,15 +65,22 @@ def learn_durations(trials: Sequence[TrialRecord]) -> Durations:
     counted = [trial.duration_s for trial in booted if trial.state.counts and trial.kind is not TrialKind.BASELINE]
     whole = [trial for trial in booted if trial.state is TrialState.COMPLETE]
     baselines = [trial.duration_s for trial in whole if trial.kind is TrialKind.BASELINE]
-    boots = [trial.boot.ready_after_s for trial in trials if trial.boot is not None]
+    boots = [trial.boot for trial in trials if trial.boot is not None]
     return Durations(
         trial_s=_mean(counted),
         baseline_s=_mean(baselines),
         longest_s=max((trial.duration_s for trial in whole if trial.duration_s is not None), default=None),
-        boot_s=max((boot for boot in boots if boot is not None), default=None),
+        boot_s=_percentile_95([boot.ready_after_s for boot in boots]),
+        stop_s=_percentile_95([boot.stopped_after_s for boot in boots]),
     )
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None
+
+
+def _percentile_95(values: Sequence[float | None]) -> float | None:
+    """Return the smallest value that at least 95 % of the known ones do not exceed (nearest rank)."""
+    known = sorted(value for value in values if value is not None)
+    return known[math.ceil(0.95 * len(known)) - 1] if known else None

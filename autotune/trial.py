@@ -120,6 +120,7 @@ class CellMeasurement:
         per_prompt_log_speed: prompt id -> mean log of that prompt's decode tokens/s, for paired comparison.
         duration_s: wall time of the measured window.
         notes: sentences the user should see.
+        foreign: how it was seen that others used the server meanwhile; ``None`` when nothing was seen.
     """
 
     cell: Cell
@@ -136,6 +137,7 @@ class CellMeasurement:
     per_prompt_log_speed: Mapping[str, float]
     duration_s: float
     notes: tuple[str, ...] = ()
+    foreign: str | None = None
 
 
 class Verdict(Enum):
@@ -199,6 +201,7 @@ class BootRecord:
         ready_after_s: from start to the first checked generation; ``None`` when it was reused as found.
         reused: True when a server already running this configuration was measured as it was.
         version: what the server calls its version; ``None`` when it does not say.
+        stopped_after_s: time it took to stop the server before it; ``None`` when none had to be stopped.
     """
 
     pid: int
@@ -208,6 +211,7 @@ class BootRecord:
     ready_after_s: float | None
     reused: bool = False
     version: str | None = None
+    stopped_after_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

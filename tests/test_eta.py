@@ -44,3 +44,16 @@ def test_a_server_that_was_reused_teaches_nothing_about_boots():
 
     assert durations.restore_s(restores_server=True) is None
     assert durations.restore_s(restores_server=False) == 5
+
+
+def test_the_restore_is_planned_with_the_95th_percentile_of_boots_and_stops():
+    def booted(number: int, boot_s: float, stop_s: float | None) -> TrialRecord:
+        boot = BootRecord(1, (), {}, {}, boot_s, stopped_after_s=stop_s)
+        return TrialRecord(number, TrialKind.SEARCH, TrialState.COMPLETE, {}, boot=boot, duration_s=1000)
+
+    many = learn_durations([booted(number, 600.0 + number, None) for number in range(40)])
+    one_is_slow = learn_durations([booted(0, 610, None), *(booted(number, 600, 40) for number in range(1, 40))])
+
+    assert many.boot_s == 637  # 2 of 40 took longer
+    assert one_is_slow.boot_s == 600
+    assert one_is_slow.restore_s(restores_server=True) == 1.2 * 600 + 1.2 * 40

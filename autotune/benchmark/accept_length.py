@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autotune.benchmark.server_metrics import CounterDifference
+from autotune.servers.server_metrics import CounterDifference
 from autotune.trial import Figure
 
 _AGREEMENT = 0.1

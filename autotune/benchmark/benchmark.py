@@ -16,11 +16,11 @@ from autotune.benchmark.load import run_closed_loop
 from autotune.benchmark.metrics import Repeat, check_outcomes, measure_repeats
 from autotune.benchmark.record_file import RecordFile
 from autotune.benchmark.request_record import RequestRecord
-from autotune.benchmark.server_log import mean_accept_length, parse_lines
-from autotune.benchmark.server_metrics import subtract
+from autotune.benchmark.server_log import DecodeLine, mean_accept_length, parse_lines
 from autotune.benchmark.server_probe import Flush, ServerProbe
 from autotune.benchmark.workload import WARMUP, Prompt, build_prompts
 from autotune.errors import UsageMissing
+from autotune.servers.server_metrics import subtract
 from autotune.settings import BenchmarkSettings, CellSettings
 from autotune.trial import Cell, CellMeasurement, Figure
 
@@ -31,6 +31,10 @@ _CALIBRATION_ATTEMPTS = 3
 _FEWEST_REQUESTS = 4
 _SHORTEST_WARMUP_TOKENS = 16
 _FOREIGN_SHARE = 0.02
+
+
+_Scrapes = tuple[Mapping[str, float] | None, Mapping[str, float] | None]
+"""Samples of ``/metrics`` before and after; ``None`` where it is not offered."""
 
 
 class Benchmark:
@@ -103,7 +107,9 @@ class Benchmark:
             cpu_s = time.process_time() - cpu_s
             after = await probe.fetch_metrics()
             average = await probe.fetch_accept_length() if flush is Flush.DONE else None
-            accept_length, notes = self._choose(repeats, (before, after), average, log_length)
+            lines = parse_lines(self._read_log()[log_length:]) if self._read_log else []
+            scrapes = (before, after)
+            accept_length, notes = self._choose(repeats, scrapes, average, lines)
             if flush is not Flush.DONE:
                 notes = (*notes, f"prefix cache {flush.value}")
             measurement = measure_repeats(
@@ -113,6 +119,8 @@ class Benchmark:
                 accept_length=accept_length,
                 notes=notes,
             )
+            foreign = find_foreign(repeats, scrapes, lines, cell.concurrency)
+            measurement = dataclasses.replace(measurement, foreign=foreign)
             file.append({"type": "measured", "client_cpu_s": cpu_s, **dataclasses.asdict(measurement)})
             return measurement
 
@@ -158,30 +166,23 @@ class Benchmark:
     def _choose(
         self,
         repeats: Sequence[Repeat],
-        scrapes: tuple[Mapping[str, float] | None, Mapping[str, float] | None],
+        scrapes: _Scrapes,
         average: float | None,
-        log_length: int,
+        lines: Sequence[DecodeLine],
     ) -> tuple[Figure | None, tuple[str, ...]]:
-        """Read the accept length of these repeats from every source, and see whether somebody else was served."""
+        """Read the accept length of these repeats from every source."""
         records = [record for repeat in repeats for record in repeat.records]
         received = sum(record.output_tokens or 0 for record in records)
-        notes: tuple[str, ...] = ()
         counters = Reading("/metrics", None)
         if scrapes[0] is not None and scrapes[1] is not None:
-            counted = subtract(scrapes[0], scrapes[1])
-            counters = read_counters(counted, received, len(records))
-            generated = counted.generated_tokens
-            if generated is not None and generated > received * (1 + _FOREIGN_SHARE) + len(records):
-                notes = (f"the server generated {generated:.0f} tokens while {received} were received: others used it",)
-        lines = parse_lines(self._read_log()[log_length:]) if self._read_log else []
+            counters = read_counters(subtract(scrapes[0], scrapes[1]), received, len(records))
         readings = [
             counters,
             Reading("/server_info", average),
             # The first line also covers steps before this cell.
             Reading("the log", mean_accept_length(lines[1:])),
         ]
-        figure, oddities = choose_accept_length(readings, speculative=self._speculative)
-        return figure, (*notes, *oddities)
+        return choose_accept_length(readings, speculative=self._speculative)
 
     def _prompts(self, cell: Cell, repeat: int, count: int, nonce: str | None) -> tuple[Prompt, ...]:
         ratio = {} if self._characters_per_token is None else {"characters_per_token": self._characters_per_token}
@@ -230,6 +231,31 @@ class Benchmark:
             "nonce": nonce,
             "settings": self._settings.model_dump(mode="json", exclude={"stages"}),
         }
+
+
+def find_foreign(
+    repeats: Sequence[Repeat], scrapes: _Scrapes, lines: Sequence[DecodeLine], concurrency: int
+) -> str | None:
+    """Say how it shows that others used the server meanwhile; ``None`` when nothing shows it.
+
+    Others show when the server generated more tokens than were received, or worked on more requests than were in flight.
+
+    Args:
+        repeats: what was sent and received.
+        scrapes: samples of ``/metrics`` around it.
+        lines: decode lines of the log in between.
+        concurrency: most requests that were in flight.
+    """
+    records = [record for repeat in repeats for record in repeat.records]
+    received = sum(record.output_tokens or 0 for record in records)
+    if scrapes[0] is not None and scrapes[1] is not None:
+        generated = subtract(scrapes[0], scrapes[1]).generated_tokens
+        if generated is not None and generated > received * (1 + _FOREIGN_SHARE) + len(records):
+            return f"the server generated {generated:.0f} tokens while {received} were received"
+    busiest = max((line.running or 0 for line in lines), default=0)
+    if busiest > concurrency:
+        return f"the server worked on {busiest} requests while {concurrency} were in flight"
+    return None
 
 
 class _CellRun:

@@ -16,8 +16,8 @@ from typing import Any, Self
 import httpx
 import orjson
 
-from autotune.benchmark.server_metrics import parse_metrics
 from autotune.benchmark.wire import WireTransport
+from autotune.servers.server_metrics import parse_metrics
 
 _LARGEST_BODY = 8 << 20
 _LONGEST_NAME = 200

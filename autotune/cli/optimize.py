@@ -53,6 +53,11 @@ DEFAULT_TRIALS = 20
     metavar="NAME=VALUE,...",
     help="Boot this configuration first; may be given more than once. Missing parameters get their defaults.",
 )
+@click.option(
+    "--drain",
+    is_flag=True,
+    help="Stop a server although requests of others are in flight; it finishes them and refuses new ones.",
+)
 @click.option("--no-pruning", is_flag=True, help="Measure every trial to its end.")
 @click.option("--seed", type=int, metavar="N", help="Seed of the search instead of the study's.")
 @study_argument.directory_option
@@ -67,6 +72,7 @@ def command(
     duration_s: float | None,
     until: datetime | None,
     tries: tuple[dict[str, Value], ...],
+    drain: bool,
     no_pruning: bool,
     seed: int | None,
     study_directory: Path | None,
@@ -87,7 +93,7 @@ def command(
     is_board = render.is_terminal() if is_live is None else is_live
     display = LiveDisplay(describe=describe) if is_board else PlainDisplay(describe=describe)
     with display:
-        outcome = run(settings, limits, display, directory=directory)
+        outcome = run(settings, limits, display, directory=directory, drain=drain)
     for line in render_ending(settings, directory, outcome, in_default_place=study_directory is None):
         render.say(clean(line))
     context.exit(outcome.exit_code)

@@ -14,7 +14,7 @@ import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from autotune import __version__
@@ -86,6 +86,7 @@ class HttpApp:
             Route("/get_model_info", self.model_info),
             Route("/server_info", self.server_info),
             Route("/get_server_info", self.server_info),
+            Route("/get_load", self.show_load),
             Route("/flush_cache", self.flush_cache, methods=["GET", "POST"]),
             Route("/abort_request", self.abort_request, methods=["POST"]),
             Route("/generate", self.generate, methods=["POST", "PUT"]),
@@ -243,6 +244,17 @@ class HttpApp:
         else:
             return _refuse_native("The request must have rid or abort_all.", "rid", 400)
         return Response(status_code=200)
+
+    async def show_load(self, _request: Request) -> Response:
+        """Requests in hand, waiting ones included, for the only rank."""
+        stats = (await self.link.fetch_state()).stats
+        load = {
+            "dp_rank": 0,
+            "num_reqs": stats.running + stats.queued,
+            "num_waiting_reqs": stats.queued,
+            "num_tokens": stats.cache_tokens,
+        }
+        return JSONResponse([load])
 
     async def show_metrics(self, _request: Request) -> Response:
         """Prometheus text."""

@@ -15,13 +15,13 @@ from autotune.benchmark.event_loop import run
 from autotune.benchmark.load import run_closed_loop
 from autotune.benchmark.record_file import RecordFile
 from autotune.benchmark.request_record import RequestRecord
-from autotune.benchmark.server_metrics import subtract
 from autotune.benchmark.server_probe import Flush, ServerProbe
 from autotune.errors import NothingSucceeded, ProblemSetChanged, TooManyFailures
 from autotune.evaluation.extract import Extraction, extract_code
 from autotune.evaluation.problem import Problem, hash_problems, load_problems
 from autotune.evaluation.sandbox import Sandbox
 from autotune.evaluation.scoring import render_notes, score_pass_at_1, truncated_share
+from autotune.servers.server_metrics import subtract
 from autotune.settings import EvaluationSettings
 from autotune.trial import EvaluationMeasurement, Figure, ProblemResult, Verdict
 

@@ -76,6 +76,10 @@ class ServerDialect(ABC):
         """
 
     @abstractmethod
+    def count_requests(self, url: str) -> int | None:
+        """Return how many requests the server works on or has waiting; ``None`` when it does not say."""
+
+    @abstractmethod
     def find_mismatches(self, configuration: Configuration, effective: Mapping[str, ParameterValue]) -> tuple[str, ...]:
         """Return one sentence for each parameter that the server runs with another value than asked; pure."""
 

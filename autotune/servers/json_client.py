@@ -32,13 +32,31 @@ def fetch_json(url: str, *, body: Any = None, timeout_s: float) -> tuple[int, An
     Args:
         url: what is asked.
         body: of the POST.
+        timeout_s: as in :func:`fetch`.
+
+    Raises:
+        Unanswered: as :func:`fetch`.
+    """
+    status, data = fetch(url, body=body, timeout_s=timeout_s)
+    try:
+        return status, json.loads(data)
+    except (ValueError, RecursionError):
+        return status, None
+
+
+def fetch(url: str, *, body: Any = None, timeout_s: float) -> tuple[int, bytes]:
+    """Send a GET, or a POST when there is a body; return the status and the bytes of the answer.
+
+    Args:
+        url: what is asked.
+        body: of the POST, sent as JSON.
         timeout_s: for everything together, from connecting to the last byte: bytes that drip do not prolong it.
 
     Raises:
         Unanswered: refused, reset, timed out, larger than 16 MiB, or not a URL.
     """
     try:
-        status, data = asyncio.run(_fetch(url, body, timeout_s))
+        return asyncio.run(_fetch(url, body, timeout_s))
     except httpx.ConnectError as error:
         raise Unanswered("connection refused", is_refused=True) from error
     except (httpx.TimeoutException, TimeoutError) as error:
@@ -47,10 +65,6 @@ def fetch_json(url: str, *, body: Any = None, timeout_s: float) -> tuple[int, An
         raise Unanswered(f"{type(error).__name__}: {error}") from error
     except BaseExceptionGroup as group:  # of the tasks that connect; a signal must stay the one exception that it is
         raise group.exceptions[0] from None
-    try:
-        return status, json.loads(data)
-    except (ValueError, RecursionError):
-        return status, None
 
 
 async def _fetch(url: str, body: Any, timeout_s: float) -> tuple[int, bytes]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from autotune.errors import HostError, MeasurementError, ServerError, SettingsError
 from autotune.search_space import SearchSpace
 from autotune.servers import sglang_log
 from autotune.servers.base import LaunchSpec, Phase, Probe, ServerDialect
-from autotune.servers.json_client import Unanswered, fetch_json
+from autotune.servers.json_client import Unanswered, fetch, fetch_json
+from autotune.servers.sglang_traffic import count_in_loads, count_in_metrics
 from autotune.settings import ServerSettings
 from autotune.trial import Configuration, ParameterValue
 
@@ -19,6 +21,7 @@ _PROBE_PROMPT = "def add(a, b):\n    return"
 _PROBE_TOKENS = 8
 _PROBE_TIMEOUT_S = 30.0
 _INFO_TIMEOUT_S = 30.0
+_LOOK_AGAIN_S = 2.0
 _BROKEN_ACCEPT_LENGTH = 1.2
 _SECRET_WORDS = ("api_key", "password", "secret", "credential", "auth_token", "access_token")
 
@@ -29,12 +32,13 @@ class SglangDialect(ServerDialect):
     Args:
         space: how parameters reach the server and what it reports of them.
         server: command, environment and address of the study.
+        pause: waits between two looks at the same thing.
 
     Raises:
         SettingsError: the study asks for simulated acceptance.
     """
 
-    def __init__(self, space: SearchSpace, server: ServerSettings) -> None:
+    def __init__(self, space: SearchSpace, server: ServerSettings, pause: Callable[[float], None] = time.sleep) -> None:
         if _is_set(server.environment):
             raise SettingsError(
                 f"{_SIMULATION_VARIABLE} makes the server invent its accept lengths",
@@ -43,6 +47,7 @@ class SglangDialect(ServerDialect):
             )
         self._space = space
         self._server = server
+        self._pause = pause
 
     def render_launch(self, configuration: Configuration) -> LaunchSpec:
         """Return what to start for a canonical configuration."""
@@ -91,6 +96,22 @@ class SglangDialect(ServerDialect):
                 reported[name] = _parse_value(environment.get(variable))
         return reported
 
+    def count_requests(self, url: str) -> int | None:
+        """Ask its load reports, then its metrics, twice: their gauges are stale while it idles."""
+        try:
+            for path in ("/v1/loads", "/get_load"):
+                status, body = fetch_json(f"{url}{path}", timeout_s=_INFO_TIMEOUT_S)
+                if status == 200 and (count := count_in_loads(body)) is not None:
+                    return count
+            before = self._fetch_metrics(url)
+            if before is None or not (count := count_in_metrics("", before)):
+                return 0 if before is not None and count == 0 else None
+            self._pause(_LOOK_AGAIN_S)
+            after = self._fetch_metrics(url)
+            return None if after is None else count_in_metrics(before, after)
+        except Unanswered:
+            return None
+
     def find_mismatches(self, configuration: Configuration, effective: Mapping[str, ParameterValue]) -> tuple[str, ...]:
         """Compare what the server reports with what was asked; a value that it keeps to itself is a mismatch."""
         return tuple(
@@ -115,6 +136,10 @@ class SglangDialect(ServerDialect):
     def classify_failure(self, log_lines: Sequence[str], exit_code: int | None) -> ServerError:
         """Say why a boot failed, from its log."""
         return sglang_log.classify_failure(log_lines, exit_code)
+
+    def _fetch_metrics(self, url: str) -> str | None:
+        status, text = fetch(f"{url}/metrics", timeout_s=_INFO_TIMEOUT_S)
+        return text.decode("utf-8", "replace") if status == 200 else None
 
     def _fetch_info(self, url: str) -> dict[str, ParameterValue]:
         """Read ``/server_info``, under its old name where it has no new one."""

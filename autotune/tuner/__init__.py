@@ -28,7 +28,12 @@ STUDIES: Final = Path("studies")
 
 
 def run(
-    settings: StudySettings, limits: Limits, observer: Observer | None = None, *, directory: Path | None = None
+    settings: StudySettings,
+    limits: Limits,
+    observer: Observer | None = None,
+    *,
+    directory: Path | None = None,
+    drain: bool = False,
 ) -> NightOutcome:
     """Go on with a study, or begin it, until a limit is reached.
 
@@ -39,6 +44,7 @@ def run(
         limits: when to end.
         observer: told everything, on this thread.
         directory: the study's folder; default: ``studies/NAME`` below the working folder.
+        drain: stop a server although requests of others are in flight; it finishes them first.
 
     Raises:
         AutotuneError: the study cannot begin or go on; the host is as it was, or the error says what is left to do.
@@ -73,6 +79,7 @@ def run(
             observer=observer or _ignore,
             clock=SystemClock(),
             interruption=interruption,
+            drain=drain,
         )
         return night.run()
 

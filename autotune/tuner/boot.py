@@ -8,12 +8,15 @@ from pathlib import Path
 from autotune.clock import Clock
 from autotune.deployment.base import Deployment, Occupant, explain_foreign
 from autotune.deployment.readiness import wait_until_ready
-from autotune.errors import FlagsMismatch, HostError
+from autotune.errors import FlagsMismatch, HostError, LiveTrafficError
 from autotune.events import Activity
 from autotune.servers.base import ServerDialect
 from autotune.settings import ServerSettings
 from autotune.trial import BootRecord, Configuration
 from autotune.tuner.interruption import Interruption
+
+_QUIET_PATIENCE_S = 600.0
+_QUIET_PAUSE_S = 2.0
 
 
 class Booter:
@@ -27,6 +30,8 @@ class Booter:
         interruption: lets signals end the wait, never a stop or a start.
         on_activity: told what is done next.
         on_wait: told the server's last answer and the seconds waited; may raise to give up.
+        on_note: told what the user should know.
+        drain: stop a server although requests of others are in flight; it finishes them first.
     """
 
     def __init__(
@@ -38,6 +43,9 @@ class Booter:
         interruption: Interruption,
         on_activity: Callable[[Activity], None],
         on_wait: Callable[[str, float], None],
+        on_note: Callable[[str], None],
+        *,
+        drain: bool = False,
     ) -> None:
         self._deployment = deployment
         self._dialect = dialect
@@ -46,6 +54,9 @@ class Booter:
         self._interruption = interruption
         self._on_activity = on_activity
         self._on_wait = on_wait
+        self._on_note = on_note
+        self._drain = drain
+        self._is_blindness_told = False
 
     def bring_up(self, configuration: Configuration, log_path: Path, *, may_reuse: bool) -> BootRecord:
         """Make the host serve a configuration and return the proof.
@@ -65,10 +76,17 @@ class Booter:
         if observation.occupant is Occupant.FOREIGN:
             raise explain_foreign(observation, self._deployment.url)
         reused = may_reuse and observation.launch == launch and self._deployment.poll() is None
+        stopped_after_s = None
         if not reused:
             if observation.occupant is not Occupant.NOBODY:
                 self._on_activity(Activity.STOPPING)
-            self._deployment.stop()
+                if observation.is_listening:
+                    self._look_for_users()
+                before = self._clock.monotonic()
+                self._deployment.stop()
+                stopped_after_s = self._clock.monotonic() - before
+            else:
+                self._deployment.stop()
             self._on_activity(Activity.STARTING)
             self._deployment.start(launch, log_path)
         self._on_activity(Activity.LOADING)
@@ -103,7 +121,36 @@ class Booter:
             ready_after_s=None if reused else ready_after_s,
             reused=reused,
             version=None if version is None else str(version),
+            stopped_after_s=stopped_after_s,
         )
+
+    def wait_for_quiet(self) -> None:
+        """Wait until the server works on no request of others, at most ten minutes; unknown counts as quiet."""
+        started = self._clock.monotonic()
+        while self._dialect.count_requests(self._deployment.url):
+            waited_s = self._clock.monotonic() - started
+            if waited_s >= _QUIET_PATIENCE_S:
+                return
+            self._on_wait("others use the server", waited_s)
+            with self._interruption.interruptible():
+                self._clock.sleep(_QUIET_PAUSE_S)
+
+    def _look_for_users(self) -> None:
+        """See whether a server that is to be stopped works for somebody.
+
+        Raises:
+            LiveTrafficError: it does, and the user did not say that it may be stopped all the same.
+        """
+        count = self._dialect.count_requests(self._deployment.url)
+        if count is None and not self._is_blindness_told:
+            self._is_blindness_told = True
+            self._on_note("the server does not say what it works on (--enable-metrics), so live users cannot be seen")
+        if count and not self._drain:
+            raise LiveTrafficError(
+                f"the server works on {count} {'request' if count == 1 else 'requests'} of others, so it is not stopped",
+                where=self._deployment.url,
+                hint="wait until they are done, or add --drain: they are finished first, new ones are refused meanwhile",
+            )
 
     def wait(self) -> float:
         """Wait until the server in use is ready; return the seconds this took.

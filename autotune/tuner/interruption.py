@@ -10,6 +10,7 @@ from types import FrameType, TracebackType
 from typing import Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LONGEST_ALARM_S = 10 * 86400.0
 
 
 class Interrupted(KeyboardInterrupt):
@@ -27,6 +28,10 @@ class Interrupted(KeyboardInterrupt):
     def exit_code(self) -> int:
         """What a shell expects: 128 and the number of the signal."""
         return 128 + self.number
+
+
+class OutOfTime(KeyboardInterrupt):
+    """The moment has come at which the host must be restored. A KeyboardInterrupt for the same reason."""
 
 
 class Interruption:
@@ -62,18 +67,43 @@ class Interruption:
         self._before.clear()
 
     @contextmanager
-    def interruptible(self) -> Iterator[None]:
+    def interruptible(self, within_s: float | None = None) -> Iterator[None]:
         """Let a signal end the block at once: it only waits, and leaves nothing half written.
+
+        Args:
+            within_s: time after which the block is ended as well; ``None`` for as long as it takes.
 
         Raises:
             Interrupted: a signal came, in the block or before it.
+            OutOfTime: the time was over.
         """
         self.check()
         self._is_interruptible = True
         try:
-            yield
+            with self._alarm(within_s):
+                yield
         finally:
             self._is_interruptible = False
+
+    @contextmanager
+    def _alarm(self, within_s: float | None) -> Iterator[None]:
+        """Raise :class:`OutOfTime` in the block once the time is over."""
+        if within_s is None:
+            yield
+            return
+        if within_s <= 0:
+            raise OutOfTime
+        before = signal.signal(signal.SIGALRM, self._on_alarm)
+        signal.setitimer(signal.ITIMER_REAL, min(within_s, _LONGEST_ALARM_S))
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def _on_alarm(self, _number: int, _frame: FrameType | None) -> None:
+        if self._is_interruptible:
+            raise OutOfTime
 
     def check(self) -> None:
         """Raise the first signal if it was not raised yet.

@@ -13,9 +13,12 @@ from autotune.errors import (
     BaselineError,
     EvaluationError,
     HostError,
+    LeaseLostError,
+    LiveTrafficError,
     MeasurementError,
     RestoreError,
     ServerError,
+    SshError,
 )
 from autotune.events import (
     Activity,
@@ -37,9 +40,9 @@ from autotune.study import Study, Suggestion
 from autotune.suggestion import measured_as
 from autotune.trial import Cell, CellMeasurement, TrialKind, TrialRecord, TrialState
 from autotune.tuner.boot import Booter
-from autotune.tuner.interruption import Interrupted, Interruption
+from autotune.tuner.interruption import Interrupted, Interruption, OutOfTime
 from autotune.tuner.limits import Limits
-from autotune.tuner.timekeeper import OutOfTime, Timekeeper
+from autotune.tuner.timekeeper import Timekeeper
 from autotune.tuner.trial_run import Meters, TrialRun, Unexplained, say_briefly
 
 _FAILURES_IN_A_ROW = 3
@@ -91,6 +94,7 @@ class Night:
         observer: told everything.
         clock: where times come from.
         interruption: signals; entered already.
+        drain: stop a server although requests of others are in flight; it finishes them first.
     """
 
     def __init__(
@@ -104,6 +108,7 @@ class Night:
         observer: Observer,
         clock: Clock,
         interruption: Interruption,
+        drain: bool = False,
     ) -> None:
         self._study = study
         self._deployment = deployment
@@ -114,7 +119,15 @@ class Night:
         self._clock = clock
         self._interruption = interruption
         self._booter = Booter(
-            deployment, dialect, study.settings.server, clock, interruption, self.on_activity, self._on_wait
+            deployment,
+            dialect,
+            study.settings.server,
+            clock,
+            interruption,
+            self.on_activity,
+            self._on_wait,
+            self.on_note,
+            drain=drain,
         )
         self._time = Timekeeper(study, limits, clock)
         self._trial: int | None = None
@@ -203,6 +216,9 @@ class Night:
             trial = trial_run.run(may_reuse=may_reuse)
         except Unexplained as unexplained:
             trial = self._judge(number, suggestion, unexplained)
+        except (SshError, LeaseLostError, LiveTrafficError) as error:
+            self._interrupt(number, f"nobody blames this trial: {say_briefly(error)}")
+            raise
         except (HostError, EvaluationError) as error:
             self._fail(number, f"nobody blames this trial: {say_briefly(error)}")
             raise
@@ -244,10 +260,18 @@ class Night:
         return self._study.mark_infeasible(number, f"failed twice while the baseline works: {say_briefly(error)}")
 
     def _fail(self, number: int, reason: str) -> None:
-        """End a trial because of an error that ends the study too, even where the storage is what failed."""
+        """End a trial because of an error that ends the study too; it may be proposed again."""
+        self._give_up(number, lambda: self._study.fail(number, reason))
+
+    def _interrupt(self, number: int, reason: str) -> None:
+        """Leave a trial to the next command, which takes up its finished cells."""
+        self._give_up(number, lambda: self._study.interrupt(number, reason))
+
+    def _give_up(self, number: int, end: Callable[[], TrialRecord]) -> None:
+        """End a trial, even where the storage is what failed."""
         try:
             has_ended = self._study.trial(number).state.is_final  # the storage may fail after that
-            self._end(self._study.trial(number) if has_ended else self._study.fail(number, reason))
+            self._end(self._study.trial(number) if has_ended else end())
         except HostError as error:
             self.on_note(f"stays open until the next command: {error}")
 
@@ -312,6 +336,8 @@ class Night:
                 len(self._time.trials),
             )
         )
+        for finding in self._deployment.findings:
+            self.on_note(finding)
         return observation
 
     def _restore(self, found: Observation, ending: _Ending) -> str:
@@ -366,6 +392,10 @@ class Night:
         self._time.check()
         self._time.is_touched |= activity in (Activity.STOPPING, Activity.STARTING)
         self._emit(PhaseChanged(self._time.progress(), activity, self._trial, stage, cell))
+
+    def time_left_s(self) -> float | None:
+        """Return the seconds until the restore has to begin; ``None`` without a time limit."""
+        return self._time.until_restore_s()
 
     def on_cell(self, stage: str, measurement: CellMeasurement) -> None:
         """Tell about a cell that is on disk."""

@@ -9,16 +9,13 @@ from autotune.eta import learn_durations
 from autotune.events import Progress
 from autotune.study import Study
 from autotune.trial import TrialKind, TrialState
+from autotune.tuner.interruption import OutOfTime
 from autotune.tuner.limits import Limits
 
 BASELINE_BOOTS: Final = 3
 """Boots of the baseline over a study: fewer show nothing about the noise between boots."""
 
 _FEWEST_TRIALS_FOR_MIDDLE = 4
-
-
-class OutOfTime(Exception):
-    """The moment has come at which the host must be restored."""
 
 
 class Timekeeper:
@@ -100,9 +97,14 @@ class Timekeeper:
         Raises:
             OutOfTime: it has.
         """
-        left_s = self._left_s()
-        if self.is_binding and left_s is not None and left_s <= self._restore_s(will_boot=self.is_touched):
+        left_s = self.until_restore_s()
+        if left_s is not None and left_s <= 0:
             raise OutOfTime
+
+    def until_restore_s(self) -> float | None:
+        """Return the seconds until the restore has to begin; ``None`` without a time limit, or while restoring."""
+        left_s = self._left_s()
+        return None if left_s is None or not self.is_binding else left_s - self._restore_s(will_boot=self.is_touched)
 
     def progress(self) -> Progress:
         """Say where the study stands."""

@@ -18,6 +18,7 @@ from autotune.errors import (
     ConfigurationRejected,
     FlagsMismatch,
     HostError,
+    LiveTrafficError,
     MeasurementError,
     OutOfMemory,
     ServerError,
@@ -32,6 +33,7 @@ from autotune.tuner.boot import Booter
 from autotune.tuner.interruption import Interruption
 
 _ATTEMPTS = 2
+_CELL_ATTEMPTS = 3
 _REASON_LENGTH = 500
 
 
@@ -69,6 +71,10 @@ class Watch(Protocol):
 
     def on_activity(self, activity: Activity, stage: str | None = None, cell: Cell | None = None) -> None:
         """Take note of what is done next; called between any two steps of a trial, so it may raise to end the trial."""
+        ...
+
+    def time_left_s(self) -> float | None:
+        """Return the seconds that a measurement may take; ``None`` for as long as it takes."""
         ...
 
     def on_cell(self, stage: str, measurement: CellMeasurement) -> None:
@@ -205,7 +211,7 @@ class TrialRun:
         if settings.evaluation.enabled:
             self._watch.on_activity(Activity.EVALUATING)
             evaluator = self._meters.open_evaluation(configuration, self._folder / f"answers{suffix}.jsonl")
-            with self._interruption.interruptible():
+            with self._interruption.interruptible(self._watch.time_left_s()):
                 evaluation = evaluator.run()
             self._check_alive()
             self._study.record_evaluation(self._number, evaluation)
@@ -213,9 +219,7 @@ class TrialRun:
 
     def _measure_cell(self, benchmark: CellMeter, stage: str, cell: CellSettings) -> None:
         """Measure one cell and put it on disk, unless the server died meanwhile."""
-        with self._interruption.interruptible():
-            measurement = benchmark.measure_cell(cell)
-        self._check_alive()
+        measurement = self._measure_alone(benchmark, cell)
         accept_length = None if measurement.accept_length is None else measurement.accept_length.value
         suspicion = self._dialect.find_suspicion(self._suggestion.configuration, accept_length)
         if suspicion is not None:
@@ -223,6 +227,29 @@ class TrialRun:
             self._watch.on_note(suspicion)
         self._study.record_cell(self._number, measurement)
         self._watch.on_cell(stage, measurement)
+
+    def _measure_alone(self, benchmark: CellMeter, cell: CellSettings) -> CellMeasurement:
+        """Measure one cell, again when others used the server meanwhile.
+
+        Raises:
+            LiveTrafficError: they did each time.
+        """
+        notes: tuple[str, ...] = ()
+        for _attempt in range(_CELL_ATTEMPTS):
+            with self._interruption.interruptible(self._watch.time_left_s()):
+                measurement = benchmark.measure_cell(cell)
+            self._check_alive()
+            if measurement.foreign is None:
+                return replace(measurement, notes=(*measurement.notes, *notes))
+            note = f"measured again, because others used the server: {measurement.foreign}"
+            notes = (*notes, note)
+            self._watch.on_note(f"{cell.cell.name} {note}")
+            self._booter.wait_for_quiet()
+        raise LiveTrafficError(
+            f"others used the server in {_CELL_ATTEMPTS} measurements of {cell.cell.name}: {measurement.foreign}",
+            where=self._deployment.url,
+            hint="tune when nobody needs the server, or keep its users away; the same command goes on where this one ended",
+        )
 
     def _record_log(self, error: AutotuneError) -> None:
         """Keep the log lines that say why, with the trial."""

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from autotune.benchmark.accept_length import Reading, choose_accept_length, read_counters
-from autotune.benchmark.server_metrics import CounterDifference
+from autotune.servers.server_metrics import CounterDifference
 from autotune.trial import Figure
 
 

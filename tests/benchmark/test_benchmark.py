@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from autotune.benchmark.benchmark import Benchmark
+from autotune.benchmark.benchmark import Benchmark, find_foreign
+from autotune.benchmark.server_log import parse_lines
 from autotune.errors import NothingSucceeded, TooManyFailures, UsageMissing
 from autotune.settings import BenchmarkSettings, CellSettings, SamplingSettings, StageSettings
 from tests.benchmark.scripted_server import (
@@ -285,6 +286,13 @@ def test_the_log_is_asked_when_the_server_says_zero(tmp_path: Path):
     assert any("0.00" in note and "impossible" in note for note in measured.notes)
 
 
+def test_more_requests_in_the_log_than_in_flight_are_foreign_traffic():
+    lines = parse_lines([f"Decode batch, #running-req: {running}, #queue-req: 0" for running in (1, 3, 2)])
+
+    assert find_foreign([], (None, None), lines, 3) is None
+    assert find_foreign([], (None, None), lines, 2) == "the server worked on 3 requests while 2 were in flight"
+
+
 def test_foreign_traffic_is_reported(tmp_path: Path):
     def answer(scripts: Scripts, request: dict[str, Any]) -> Script:
         scripts.generated_tokens += 30
@@ -293,7 +301,8 @@ def test_foreign_traffic_is_reported(tmp_path: Path):
     with running(Scripts(answer, metrics=metrics_of)) as server:
         measured = Benchmark(server.url, make_settings(), tmp_path / "r.jsonl").measure_cell(SINGLE)
 
-    assert any("others used it" in note for note in measured.notes)
+    assert measured.foreign is not None
+    assert "tokens while" in measured.foreign
 
 
 def test_a_byte_at_a_time_changes_nothing_but_time(tmp_path: Path):

@@ -49,6 +49,7 @@ class FakeDeployment(Deployment):
         self.restores = 0
         self.launch: LaunchSpec | None = baseline if found is Occupant.BASELINE else None
         self.environment: Mapping[str, str] = {}
+        self.found_out: tuple[str, ...] = ()
         self._fate = Fate()
         self._started_s = -1000.0
         self._pid = 100
@@ -108,6 +109,10 @@ class FakeDeployment(Deployment):
 
     def read_environment(self) -> Mapping[str, str]:
         return self.environment
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        return self.found_out
 
     def verify(self, launch: LaunchSpec) -> tuple[str, ...]:
         return () if self.launch == launch else ("another command runs",)

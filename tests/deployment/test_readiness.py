@@ -39,6 +39,9 @@ class TimedDialect(ServerDialect):
     def fetch_effective_flags(self, url: str, environment: Mapping[str, str]) -> Mapping[str, ParameterValue]:
         raise NotImplementedError
 
+    def count_requests(self, url: str) -> int | None:
+        raise NotImplementedError
+
     def find_mismatches(self, configuration: Configuration, effective: Mapping[str, ParameterValue]) -> tuple[str, ...]:
         raise NotImplementedError
 

@@ -23,6 +23,8 @@ class FakeDialect(ServerDialect):
         self.ready_after_s = ready_after_s
         self.deployment: FakeDeployment | None = None
         self.reports: dict[str, ParameterValue] = {}
+        self.requests: list[int | None] = []
+        """Answers of ``count_requests`` to come; then 0."""
 
     def render_launch(self, configuration: Configuration) -> LaunchSpec:
         return LaunchSpec(("server", self.space.key(configuration)), {})
@@ -40,6 +42,9 @@ class FakeDialect(ServerDialect):
         assert self.deployment is not None
         assert self.deployment.launch is not None
         return {"key": self.deployment.launch.command[1], "version": "1.0", **self.reports}
+
+    def count_requests(self, url: str) -> int | None:
+        return self.requests.pop(0) if self.requests else 0
 
     def find_mismatches(self, configuration: Configuration, effective: Mapping[str, ParameterValue]) -> tuple[str, ...]:
         key = self.space.key(configuration)

@@ -211,3 +211,29 @@ def test_hardly_any_acceptance_is_suspicious_where_there_is_speculation(
     configuration: Any, accept_length: float | None, is_suspicious: bool
 ):
     assert (dialect().find_suspicion(configuration, accept_length) is not None) is is_suspicious
+
+
+def test_requests_are_counted_by_the_load_report():
+    with serving({"/get_load": (200, [{"dp_rank": 0, "num_reqs": 3, "num_waiting_reqs": 1}])}) as url:
+        assert dialect().count_requests(url) == 3
+
+
+def test_requests_are_counted_by_metrics_that_move():
+    answers: dict[str, Any] = {"/metrics": (200, b"sglang:num_running_reqs 2\nsglang:generation_tokens_total 1")}
+    pauses: list[float] = []
+
+    def go_on(seconds: float) -> None:
+        pauses.append(seconds)
+        answers["/metrics"] = (200, b"sglang:num_running_reqs 2\nsglang:generation_tokens_total 9")
+
+    with serving(answers) as url:
+        counting = SglangDialect(SPACE, ServerSettings(), go_on)
+
+        assert counting.count_requests(url) == 2
+        assert pauses == [2.0]
+
+
+def test_a_server_that_does_not_say_what_it_works_on_is_unknown():
+    with serving({}) as url:
+        assert dialect().count_requests(url) is None
+    assert dialect().count_requests(f"http://127.0.0.1:{free_port()}") is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -96,6 +96,9 @@ class Imagined:
     )
     trouble: Callable[[Configuration, CellSettings], None] = lambda _configuration, _cell: None
     accept_length: float | None = 2.0
+    foreign: list[str | None] = field(default_factory=list)
+    """What the cells to come see of others; then nothing."""
+    drain: bool = False
 
     def __post_init__(self) -> None:
         self.space = search_space_of(self.settings)
@@ -122,6 +125,7 @@ class Imagined:
                 observer=self.observer,
                 clock=self.clock,
                 interruption=self.interruption,
+                drain=self.drain,
             )
             try:
                 return night.run()
@@ -160,7 +164,8 @@ class ImaginedBenchmark:
         imagined.measured.append((imagined.space.key(self.configuration), cell.cell.name))
         imagined.trouble(self.configuration, cell)
         imagined.clock.sleep(CELL_S)
-        return measurement(cell, imagined.speed(self.configuration, cell.concurrency), imagined.accept_length)
+        measured = measurement(cell, imagined.speed(self.configuration, cell.concurrency), imagined.accept_length)
+        return replace(measured, foreign=imagined.foreign.pop(0) if imagined.foreign else None)
 
 
 class ImaginedEvaluation:

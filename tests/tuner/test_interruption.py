@@ -5,12 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import uvloop
 
-from autotune.tuner.interruption import Interrupted, Interruption
+from autotune.benchmark.event_loop import run
+from autotune.tuner.interruption import Interrupted, Interruption, OutOfTime
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,3 +78,30 @@ def test_under_nohup_a_hang_up_is_no_reason_to_end():
     answer = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert answer.stdout == "goes on\n"
+
+
+def test_a_block_is_ended_when_its_time_is_over():
+    with Interruption() as interruption, pytest.raises(OutOfTime), interruption.interruptible(0.05):
+        time.sleep(5)
+
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_an_event_loop_is_ended_when_its_time_is_over():
+    async def measure() -> None:
+        await asyncio.sleep(5)
+
+    with Interruption() as interruption, pytest.raises(OutOfTime), interruption.interruptible(0.05):
+        run(measure())
+
+
+def test_no_block_begins_when_no_time_is_left():
+    entered = False
+    with Interruption() as interruption:
+        with pytest.raises(OutOfTime), interruption.interruptible(-1):
+            entered = True
+        with interruption.interruptible(60):
+            pass
+
+    assert not entered
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

@@ -12,7 +12,9 @@ from autotune.cli.display import render_position
 from autotune.deployment.base import Occupant
 from autotune.errors import (
     BaselineError,
+    ConnectionLostError,
     HostError,
+    LiveTrafficError,
     MeasurementError,
     NothingSucceeded,
     PortTakenError,
@@ -559,3 +561,86 @@ def test_a_listed_configuration_that_was_given_up_is_not_called_measured(tmp_pat
         outcome = night(Limits(trials=0))
 
     assert outcome.reason == "no listed configuration is left: 0 measured, 1 given up"
+
+
+def test_a_server_that_works_for_others_is_not_stopped(tmp_path: Path):
+    night = Imagined(tmp_path, found=Occupant.BASELINE)
+    night.dialect.requests = [2]
+
+    with pytest.raises(LiveTrafficError, match="2 requests of others"):
+        night(Limits(trials=1))
+
+    assert night.states() == [("baseline", "complete"), ("listed", "interrupted")]
+    assert night.deployment.stops == 0
+    assert night.deployment.occupant is Occupant.BASELINE
+
+
+def test_with_drain_a_server_that_works_for_others_finishes_and_is_stopped(tmp_path: Path):
+    night = Imagined(tmp_path, found=Occupant.BASELINE, drain=True)
+    night.dialect.requests = [2]
+    night(Limits(trials=1))
+
+    assert night.states()[:2] == [("baseline", "complete"), ("listed", "complete")]
+
+
+def test_a_server_that_does_not_say_what_it_works_on_is_noted_once(tmp_path: Path):
+    night = Imagined(tmp_path, found=Occupant.BASELINE)
+    night.dialect.requests = [None] * 20
+    night(Limits(trials=2))
+
+    told = [event.sentence for event in night.events if isinstance(event, Noted)]
+    assert sum("live users cannot be seen" in sentence for sentence in told) == 1
+
+
+def test_a_cell_in_which_others_were_served_is_measured_again_when_they_are_done(tmp_path: Path):
+    night = Imagined(tmp_path)
+    night.foreign = ["the server generated 90 tokens while 50 were received"]
+    night.dialect.requests = [1, 1]
+    started = night.clock.seconds
+    night(Limits(trials=0))
+    cells = night.trials[0].cells
+
+    assert night.measured[0] == night.measured[1]
+    assert cells[0].foreign is None
+    assert "measured again" in " ".join(cells[0].notes)
+    assert "90 tokens while 50" in " ".join(cells[0].notes)
+    assert night.clock.seconds - started > 4
+    assert not cells[1].notes
+
+
+def test_a_study_among_live_users_ends_and_keeps_what_was_measured(tmp_path: Path):
+    night = Imagined(tmp_path, found=Occupant.BASELINE)
+    night.foreign = [None, "the server worked on 3 requests while 1 were in flight"] + ["again"] * 2
+
+    with pytest.raises(LiveTrafficError, match="in 3 measurements"):
+        night(Limits(trials=1))
+
+    assert night.states() == [("baseline", "interrupted")]
+    assert len(night.trials[0].cells) == 1
+    assert night.deployment.occupant is Occupant.BASELINE
+
+
+def test_a_lost_connection_blames_no_trial_and_its_cells_are_taken_up(tmp_path: Path):
+    night = Imagined(tmp_path)
+
+    def lose(configuration: Configuration, cell: CellSettings) -> None:
+        if configuration["budget"] == 0 and cell.concurrency == 1:
+            raise ConnectionLostError("the cable is out", where="gpu1")
+
+    night.trouble = lose
+    with pytest.raises(ConnectionLostError):
+        night(Limits(trials=1))
+    again = Imagined(tmp_path)
+    again(Limits(trials=1))
+
+    assert night.states()[1] == ("listed", "interrupted")
+    assert again.states()[2] == ("listed", "complete")
+    assert (again.space.key(again.trials[2].configuration), "ctx128-c32") not in again.measured
+
+
+def test_what_was_found_on_the_host_is_told(tmp_path: Path):
+    night = Imagined(tmp_path)
+    night.deployment.found_out = ("the host restored itself at 03:12",)
+    night(Limits(trials=0))
+
+    assert "the host restored itself at 03:12" in [event.sentence for event in night.events if isinstance(event, Noted)]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.benchmark.server_metrics import CounterDifference, parse_metrics, subtract
+from autotune.servers.server_metrics import CounterDifference, parse_metrics, subtract
 
 TEXT = """# HELP sglang:generation_tokens_total Tokens.
 # TYPE sglang:generation_tokens_total counter
