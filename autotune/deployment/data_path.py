@@ -18,6 +18,7 @@ from autotune.settings import DeploymentSettings
 MOST_COST: Final = 0.005
 """Largest share of a request's time that the way to the server may cost."""
 
+_LONGEST_ANSWER_BYTES: Final = 2**20
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _ANY: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # compared, not bound
 
@@ -174,7 +175,9 @@ def explain_cost(measurement: PathMeasurement, request_s: float) -> str | None:
 def _time_get(connection: http.client.HTTPConnection, path: str) -> float:
     started = time.perf_counter()
     connection.request("GET", path)
-    connection.getresponse().read()
+    response = connection.getresponse()
+    if len(response.read(_LONGEST_ANSWER_BYTES + 1)) > _LONGEST_ANSWER_BYTES:
+        raise http.client.HTTPException(f"{path} answers more than {_LONGEST_ANSWER_BYTES} bytes")
     return time.perf_counter() - started
 
 

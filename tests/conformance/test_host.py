@@ -80,7 +80,7 @@ def test_bytes_that_are_no_text_reach_the_program_too(host):
 
 @pytest.mark.parametrize("command", [["echo", "a\0b"], ["a\0b"]])
 def test_a_word_that_no_program_can_be_given_is_refused(host, command):
-    with pytest.raises(ValueError, match="(?i)nul"):
+    with pytest.raises(ValueError, match=r"(?i)nul"):
         host.run(command)
 
 
