@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from autotune.benchmark.decode_window import Contribution, DecodeWindow, Stream, find_window
 from autotune.benchmark.request_record import RequestRecord
 from autotune.errors import ImpossibleMetric, NothingSucceeded, TooManyFailures, UsageMissing
-from autotune.interval import mean_log, student_quantile
+from autotune.interval import student_quantile
 from autotune.trial import Cell, CellMeasurement, Figure
 
 _SURPRISING_CACHED_SHARE = 0.2
@@ -146,19 +146,6 @@ def check_figures(measurement: CellMeasurement) -> None:
             raise ImpossibleMetric(
                 f"{name} is {value}", where=measurement.cell.name, hint="see the request records of this cell"
             )
-
-
-def paired_log_ratio(ours: CellMeasurement, theirs: CellMeasurement) -> Figure | None:
-    """Mean over common prompts of log(our speed / their speed), with Student's interval.
-
-    The same prompts were sent in both, so what makes a prompt fast or slow cancels. The interval covers prompts inside
-    these two boots, not the noise between boots. ``None`` when no prompt is common.
-    """
-    common = sorted(set(ours.per_prompt_log_speed) & set(theirs.per_prompt_log_speed))
-    if not common:
-        return None
-    ratio = mean_log([ours.per_prompt_log_speed[name] - theirs.per_prompt_log_speed[name] for name in common])
-    return Figure(ratio.value, len(common), ratio.low, ratio.high)
 
 
 def mean_figure(values: Sequence[float]) -> Figure | None:

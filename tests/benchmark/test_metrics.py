@@ -14,7 +14,6 @@ from autotune.benchmark.metrics import (
     check_figures,
     mean_figure,
     measure_repeats,
-    paired_log_ratio,
     ratio_figure,
 )
 from autotune.benchmark.request_record import Outcome, RequestRecord
@@ -192,23 +191,6 @@ def test_oddities_are_said():
         ["1", "answers", "without", "continuous"],
         ["1", "of", "1", "answers"],
     ]
-
-
-def test_paired_prompts_compare_only_with_themselves():
-    ours = measure(*(answered(index, sent_at_s=index * 10.0, gap_s=0.1 * (index + 1)) for index in range(5)))
-    theirs = measure(*(answered(index, sent_at_s=index * 20.0, gap_s=0.2 * (index + 1)) for index in range(4)))
-
-    ratio = paired_log_ratio(ours, theirs)
-
-    assert ratio is not None
-    assert ratio.count == 4
-    assert ratio.value == pytest.approx(math.log(2))
-    assert ratio.low == pytest.approx(math.log(2))
-    assert ratio.high == pytest.approx(math.log(2))
-
-
-def test_no_common_prompt_has_no_ratio():
-    assert paired_log_ratio(measure(answered(0)), measure(answered(1))) is None
 
 
 def test_a_ratio_of_sums_has_the_interval_of_its_linearisation():
