@@ -37,9 +37,9 @@ CASES = {
     39: "NaN and infinity as objective",
     41: "the best of two objectives",
     44: "no pruning with two objectives",
-    46: "open",  # output larger than the window: SSH
-    48: "open",  # idle connection dropped: SSH
-    50: "open",  # quotes in remote arguments: SSH
+    46: "output larger than the window",
+    48: "an idle connection that is dropped",
+    50: "quotes and worse in remote arguments",
     52: "a think block and two fences",
     54: "cut off while thinking",
     56: "a language tag that eats the first word",

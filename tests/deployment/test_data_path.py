@@ -229,7 +229,8 @@ def test_a_way_to_nowhere_is_an_error():
 def test_the_median_and_what_the_late_ones_cost_more():
     times = [0.010] * 94 + [0.030] * 6
     late = summarise_path(times)
-    assert (late.round_trip_s, late.jitter_s, late.count) == (0.010, pytest.approx(0.020), 100)
+    assert (late.round_trip_s, late.count) == (0.010, 100)
+    assert late.jitter_s == pytest.approx(0.020)
     assert summarise_path([0.010] * 95 + [0.030] * 5) == PathMeasurement(0.010, 0.0, 100)
     assert summarise_path([0.001, 0.003]).round_trip_s == pytest.approx(0.002)
     assert summarise_path([0.004]) == PathMeasurement(0.004, 0.0, 1)
