@@ -133,6 +133,7 @@ class Night:
         self._trial: int | None = None
         self._front: tuple[TrialRecord, ...] = ()
         self._failures = 0
+        self._told_findings = 0
 
     def run(self) -> NightOutcome:
         """Run until a limit is reached, nothing is left to measure, or somebody ends it.
@@ -336,8 +337,7 @@ class Night:
                 len(self._time.trials),
             )
         )
-        for finding in self._deployment.findings:
-            self.on_note(finding)
+        self._tell_findings()
         return observation
 
     def _restore(self, found: Observation, ending: _Ending) -> str:
@@ -349,6 +349,7 @@ class Night:
             failure = error if isinstance(error, RestoreError) else self._explain_unrestored(error)
             self._emit(StudyEnded(self._time.progress(), ending.reason, self._front, str(failure)))
             raise failure from ending.failure or error
+        self._tell_findings()
         if not self._time.restores_server:
             return "no server runs, as before"
         pid = self._deployment.observe().pid
@@ -388,6 +389,7 @@ class Night:
 
     def on_activity(self, activity: Activity, stage: str | None = None, cell: Cell | None = None) -> None:
         """Tell what is done next, unless it is time to end."""
+        self._tell_findings()
         self._interruption.check()
         self._time.check()
         self._time.is_touched |= activity in (Activity.STOPPING, Activity.STARTING)
@@ -401,6 +403,13 @@ class Night:
         """Tell about a cell that is on disk."""
         if self._trial is not None:
             self._emit(CellMeasured(self._time.progress(), self._trial, stage, measurement))
+
+    def _tell_findings(self) -> None:
+        """Tell what the deployment has found since it was asked last."""
+        findings = self._deployment.findings
+        told, self._told_findings = self._told_findings, len(findings)
+        for finding in findings[told:]:
+            self.on_note(finding)
 
     def on_note(self, sentence: str) -> None:
         """Tell something else."""

@@ -641,6 +641,12 @@ def test_a_lost_connection_blames_no_trial_and_its_cells_are_taken_up(tmp_path: 
 def test_what_was_found_on_the_host_is_told(tmp_path: Path):
     night = Imagined(tmp_path)
     night.deployment.found_out = ("the host restored itself at 03:12",)
+
+    def find_more(_configuration: Configuration, _cell: CellSettings) -> None:
+        night.deployment.found_out = ("the host restored itself at 03:12", "no GPU tool")
+
+    night.trouble = find_more
     night(Limits(trials=0))
 
-    assert "the host restored itself at 03:12" in [event.sentence for event in night.events if isinstance(event, Noted)]
+    told = [event.sentence for event in night.events if isinstance(event, Noted)]
+    assert told == ["the host restored itself at 03:12", "no GPU tool"]
