@@ -152,6 +152,11 @@ class SearchSpace:
                 owners[way] = name
 
     @property
+    def derived(self) -> Mapping[str, DerivedValue]:
+        """The values that follow from the others, in the order of the file."""
+        return {name: item for name, (item, _) in self._derived.items()}
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The parameters in the order of the file."""
         return tuple(self.parameters)

@@ -18,6 +18,7 @@ LAYERS: list[set[str]] = [
     {"settings", "events", "expression", "interval", "trial_attributes", "study_lock"},
     {"settings_difference"},
     {"search_space", "objectives", "eta"},
+    {"found_configuration"},
     {"servers", "pareto", "baseline", "exercise"},
     {"pruning", "deployment", "benchmark", "sampling", "storage"},
     {"suggestion", "study_view", "trial_ledger", "evaluation"},
@@ -26,6 +27,7 @@ LAYERS: list[set[str]] = [
     {"apply"},
     {"tuner"},
     {"doctor"},
+    {"initial_study"},
     {"cli"},
 ]
 """Lower rows first: a module may import its own package and lower rows, nothing beside or above."""

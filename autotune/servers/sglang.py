@@ -93,7 +93,8 @@ class SglangDialect(ServerDialect):
         for parameter in self._space.parameters.values():
             name, variable = parameter.reported_as, parameter.environment
             if name is not None and variable is not None and name not in reported:
-                reported[name] = _parse_value(environment.get(variable))
+                unset = None if parameter.unset is False else parameter.unset
+                reported[name] = _parse_value(environment[variable]) if variable in environment else unset
         return reported
 
     def count_requests(self, url: str) -> int | None:
