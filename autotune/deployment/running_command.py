@@ -72,11 +72,26 @@ def find_command_differences(
         full = next((name for name in tuned_flags if _abbreviates(flag, name)), None)
         if full is not None:
             found.append(f"{flag} is short for {full}, which the server takes as that flag")
-    if launch is not None and "--" in command[_last_program(command) :]:
-        at = len(command) - 1 - list(reversed(command)).index("--")
-        if any(word in tuned_flags for word in command[at:]):
-            found.append("flags stand behind a --, where they are plain words")
+    behind = command[len(command) - 1 - command[::-1].index("--") :] if "--" in command else ()
+    if any(word.partition("=")[0] in tuned_flags for word in behind) and find_kept([behind[1]], tuned_flags) == [False]:
+        found.append("flags stand behind a --, where they are plain words")
     return tuple(found)
+
+
+def find_hidden_flags(unit: Unit, tuned_flags: Mapping[str, bool], command: Sequence[str]) -> tuple[str, ...]:
+    """Return the tuned flags of the unit's running process that its files do not show: a variable brings them.
+
+    They cannot be taken out. Of a script nothing is known, so none are returned.
+
+    Args:
+        unit: the service without a drop-in of ours.
+        tuned_flags: flags that a configuration may set, and whether each has a value of its own word.
+        command: argument vector of the process that runs the unit's own command.
+    """
+    if unit.launch_kind not in {LaunchKind.DIRECT, LaunchKind.SHELL}:
+        return ()
+    shown = _values(_written_words(unit), tuned_flags)
+    return tuple(flag for flag in _values(command, tuned_flags) if flag not in shown)
 
 
 def _compare(flag: str, has: str | None, wants: str | None) -> str:
@@ -117,16 +132,14 @@ def _abbreviates(word: str, flag: str) -> bool:
     )
 
 
-def _last_program(command: Sequence[str]) -> int:
-    return min(1, len(command))
-
-
 def _server_words(unit: Unit) -> tuple[str, ...] | None:
-    if unit.launch_kind is LaunchKind.SHELL:
-        index = find_line(unit.argv)
-        words = None if index is None else find_program(unit.argv[index])[1:]
-    elif unit.launch_kind is LaunchKind.DIRECT:
-        words = unit.argv
-    else:
-        words = None
-    return None if words is None or any("$" in word or "`" in word for word in words) else tuple(words)
+    """The words of the server's command; ``None`` where something expands in them, or a script has them."""
+    if unit.launch_kind not in {LaunchKind.DIRECT, LaunchKind.SHELL}:
+        return None
+    words = _written_words(unit)
+    return None if any("$" in word or "`" in word for word in words) else words
+
+
+def _written_words(unit: Unit) -> tuple[str, ...]:
+    index = find_line(unit.argv) if unit.launch_kind is LaunchKind.SHELL else None
+    return unit.argv if index is None else find_program(unit.argv[index])[1:]

@@ -107,6 +107,8 @@ def exchange_arguments(
     if not execs:
         raise _refuse("it starts the server without exec, so that the shell stays between systemd and the server", line)
     before, command, behind = execs[-1]
+    if any(len(_words(tokens)) > 1 for _, tokens, _ in execs[:-1]):
+        raise _refuse("more than one exec starts something, and only one of them is the server", line)
     _check_command(line, before, command, behind)
     words = _words(command)[1:]
     kept = {
@@ -145,9 +147,11 @@ def _check_command(line: str, before: str, command: tuple[Token, ...], behind: s
         raise _refuse(f"{behind.strip() or 'a newline'} follows the server's command", line)
     if command[-1].is_redirection:
         raise _refuse("its last redirection has no target", line)
-    for token in command:
+    for index, token in enumerate(command):
         if not token.is_word and "<<" in token.raw:
             raise _refuse("it has a here-document", line)
+        if token.is_redirection and line[: token.start].endswith("}") and command[index - 1].raw.startswith("{"):
+            raise _refuse(f"{command[index - 1].raw}{token.raw} is a redirection that only some shells know", line)
         for expansion in token.expansions:
             source = expansion.source.lstrip("$").strip("{}")
             if source.startswith(("(", "`")):

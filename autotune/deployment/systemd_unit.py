@@ -84,6 +84,20 @@ def trial_drop_in_path(unit_name: str) -> str:
     return f"{TRIAL_FOLDER}/{unit_name}.d/{TRIAL_DROP_IN}"
 
 
+def list_drop_in_names(unit_name: str) -> tuple[str, ...]:
+    """Return the names whose ``.d`` folders hold drop-ins of a service, the most specific first.
+
+    >>> list_drop_in_names("llm-gpu@8.service")
+    ('llm-gpu@8.service', 'llm-gpu@.service', 'llm-.service', 'service')
+    """
+    stem = unit_name.removesuffix(".service")
+    template, at, _ = stem.partition("@")
+    parts = template.split("-")
+    prefixes = ["-".join(parts[:count]) + "-.service" for count in range(len(parts) - 1, 0, -1)]
+    names = [unit_name, *([f"{template}@.service"] if at else []), *prefixes, "service"]
+    return tuple(dict.fromkeys(names))
+
+
 def find_script(argv: Sequence[str]) -> str | None:
     """Return which file must be read to know how a command starts its server; ``None`` when none has to be.
 
@@ -255,14 +269,19 @@ def _render_command(unit: Unit, launch: LaunchSpec, tuned: Mapping[str, bool], a
     if unit.launch_kind is LaunchKind.SCRIPT:
         if unit.script is None:
             raise UnitUnsupportedError("the start script cannot be read", where=where, hint="see who may read it")
+        if (index := find_line(texts)) is not None:
+            exchange_arguments(texts[index], {}, ())  # its own exec must reach the script
         check_script(unit.script.text, unit.script.path, arguments_variable, tuned)
         return None
+    _check_variables(unit, tuned)
     if unit.launch_kind is LaunchKind.DIRECT:
         _check_end_of_options(texts, where)
         return replace_flags(unit.words, tuned, launch.arguments, expands_variables=unit.expands_variables)
     index = find_line(texts)
     if index is None:
         raise UnitUnsupportedError("the line of the shell is not in the unit's files", where=where)
+    if unit.expands_variables and re.match(r"\$[^${]", texts[index]):
+        raise UnitUnsupportedError("the line of the shell is the value of a variable", where=where, hint="write it out")
     line = exchange_arguments(
         texts[index], tuned, launch.arguments, write=lambda text: _double(text, is_variable=unit.expands_variables)
     )
@@ -304,6 +323,19 @@ def _check_sizes(launch: LaunchSpec) -> None:
     for word in (*launch.arguments, *(value or "" for value in launch.environment.values())):
         if len(word.encode("utf-8", "surrogatepass")) > _ARGUMENT_LIMIT_BYTES:
             raise UnitUnsupportedError(f"the value {word[:40]!r}... is longer than a process can be given")
+
+
+def _check_variables(unit: Unit, tuned: Mapping[str, bool]) -> None:
+    """See that no variable of the unit brings a tuned flag into the command, where it could not be taken out."""
+    text = " ".join(word.text for word in unit.words)
+    for name in dict.fromkeys(re.findall(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)", text)):
+        flag = next((word for word in unit.environment.get(name, "").split() if word.partition("=")[0] in tuned), None)
+        if flag is not None:
+            raise UnitUnsupportedError(
+                f"the variable {name} brings {flag} into the command, where it cannot be exchanged",
+                where=unit.name,
+                hint=f"write {flag} into ExecStart= itself",
+            )
 
 
 def _check_end_of_options(texts: Sequence[str], where: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from autotune.deployment.host import Host
 from autotune.deployment.host_files import read_file
-from autotune.deployment.systemd_unit import classify_launch, find_script, validate_unit_name
+from autotune.deployment.systemd_unit import classify_launch, find_script, list_drop_in_names, validate_unit_name
 from autotune.deployment.unit import LaunchKind, ProcessFacts, Unit, UnitFile, UnitState
 from autotune.deployment.unit_file import Word, parse_service
 from autotune.deployment.wrapped_command import PREFIXES
@@ -22,6 +22,7 @@ from autotune.errors import HostError, PermissionDenied, SystemdError, UnitState
 _BUS: Final = "org.freedesktop.systemd1"
 _UNIT_PROPERTIES: Final = (
     "Id",
+    "Names",
     "LoadState",
     "LoadError",
     "FragmentPath",
@@ -55,6 +56,13 @@ _STATE_PROPERTIES: Final = (
     "InvocationID",
     "ControlGroup",
 )
+_FOLDERS: Final = (
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+)
+"""Where drop-ins are looked for even if the folder was not there yet when systemd last looked."""
 _INFINITE_US: Final = 2**64 - 1
 _CLOCK_TICKS_PER_S: Final = 100
 _EXITED: Final = 1
@@ -95,6 +103,7 @@ def read_unit(host: Host, name: str) -> Unit:
             where=where,
             hint="leave the one that starts the server; put what comes before it into ExecStartPre=",
         )
+    _check_nothing_new(host, facts, where)
     files = _read_files(host, [facts["FragmentPath"], *facts["DropInPaths"]], where)
     argv = _command(service["ExecStart"][0])
     words = _find_words(files, argv, where)
@@ -219,7 +228,7 @@ def escape_unit_path(name: str) -> str:
 
 def _get_properties(host: Host, name: str, interface: str, properties: Sequence[str]) -> dict[str, Any]:
     """Ask systemd over D-Bus, where lists are lists."""
-    path = f"/org/freedesktop/systemd1/unit/{escape_unit_path(name)}"
+    path = "/org/freedesktop/systemd1" + (f"/unit/{escape_unit_path(name)}" if interface != "Manager" else "")
     output = host.run(
         ["busctl", "--json=short", "get-property", _BUS, path, f"{_BUS}.{interface}", *properties], is_idempotent=True
     )
@@ -241,15 +250,31 @@ def _check_loaded(facts: Mapping[str, Any], where: str) -> None:
         }.get(facts["LoadState"], "`systemctl status` and `systemd-analyze verify` say what is wrong with it")
         raise UnitStateError(f"the unit is {facts['LoadState']}: {facts['LoadError'][1]}", where=where, hint=hint)
     if facts["NeedDaemonReload"]:
-        raise UnitStateError(
-            "its files were changed since systemd has read them, so it is unclear which of them the baseline is",
-            where=where,
-            hint="run `systemctl daemon-reload`, look at `systemctl cat`, then start again",
-        )
+        raise _changed("its files were changed", where)
     if not facts["FragmentPath"]:
         raise UnitUnsupportedError(
             "it has no unit file", where=where, hint="write one; a transient unit cannot be tuned"
         )
+
+
+def _check_nothing_new(host: Host, facts: Mapping[str, Any], where: str) -> None:
+    """See that no drop-in was added since systemd has read them: it does not notice one in a new folder itself."""
+    searched = dict.fromkeys((*_get_properties(host, "", "Manager", ("UnitPath",))["UnitPath"], *_FOLDERS))
+    names = dict.fromkeys(found for name in facts["Names"] for found in list_drop_in_names(name))
+    folders = [f"{path}/{name}.d" for path in searched for name in names]
+    output = host.run(["find", "-L", *folders, "-maxdepth", "1", "-name", "*.conf"], is_idempotent=True)
+    known = {path.rpartition("/")[2] for path in facts["DropInPaths"]}
+    for path in output.stdout.decode("utf-8", errors="surrogateescape").splitlines():
+        if path.rpartition("/")[2] not in known:
+            raise _changed(f"{path!r} was added", where)
+
+
+def _changed(problem: str, where: str) -> UnitStateError:
+    return UnitStateError(
+        f"{problem} since systemd has read its files, so it is unclear which of them the baseline is",
+        where=where,
+        hint="run `systemctl daemon-reload`, look at `systemctl cat`, then start again",
+    )
 
 
 def _read_files(host: Host, paths: Sequence[str], where: str) -> tuple[UnitFile, ...]:
