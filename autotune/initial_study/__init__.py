@@ -1,0 +1,1 @@
+"""What does a live service look like, and which study fits it?"""
