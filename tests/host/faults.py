@@ -21,6 +21,9 @@ ROOT_COMMANDS: Final = {
 }
 """What a tuner runs as root, each to be allowed by sudo."""
 
+LONG: Final = 600
+"""Output tokens that make a cell last for seconds, so that a fault can strike inside it."""
+
 DONE: Final = frozenset({"complete"})
 BLAMED: Final = frozenset({"infeasible"})
 NOT_BLAMED: Final = frozenset({"complete", "interrupted", "failed"})
@@ -81,7 +84,7 @@ class Fault:
     server: Mapping[str, object] = field(default_factory=dict)
     place: Place | None = None
     unit: Mapping[str, Any] = field(default_factory=dict)
-    output_tokens: int = 8
+    output_tokens: int = 32
     trials: int = 2
     is_remote: bool = False
 
@@ -187,7 +190,7 @@ def _list_bad_hosts() -> list[Fault]:
             action=_reboot,
             steps=(Step.OPTIMIZE,),
             exit_codes=frozenset({3}),
-            output_tokens=400,
+            output_tokens=LONG,
         ),
         Fault(
             "power lost while loading",
@@ -205,7 +208,7 @@ def _list_bad_hosts() -> list[Fault]:
             steps=(Step.RESTORE,),
             exit_codes=frozenset({3}),
             states={},
-            output_tokens=400,
+            output_tokens=LONG,
         ),
         Fault(
             "port taken in mid-night",
@@ -240,7 +243,7 @@ def _list_bad_hosts() -> list[Fault]:
             steps=(Step.HEAL, Step.OPTIMIZE),
             exit_codes=frozenset({3}),
             says=("zzzz-site.conf",),
-            output_tokens=400,
+            output_tokens=LONG,
         ),
         Fault(
             "drop-in of our name in /etc",
@@ -273,7 +276,7 @@ def _list_other_people() -> list[Fault]:
             moment=MEASURING,
             action=lambda scene: _send_traffic(scene, seconds=3),
             says=("others used the server",),
-            output_tokens=400,
+            output_tokens=LONG,
         ),
         Fault(
             "foreign traffic before a stop",
@@ -283,13 +286,13 @@ def _list_other_people() -> list[Fault]:
             steps=(Step.HEAL, Step.OPTIMIZE),
             exit_codes=frozenset({3}),
             says=("of others",),
-            output_tokens=400,
+            output_tokens=LONG,
         ),
         Fault(
             "a second tuner",
             moment=MEASURING,
             action=_send_second_tuner,
-            output_tokens=400,
+            output_tokens=LONG,
             is_remote=True,
         ),
         *(
@@ -299,7 +302,7 @@ def _list_other_people() -> list[Fault]:
                 action=partial(_send_signal, number=number),
                 exit_codes=frozenset({128 + number}),
                 steps=(Step.OPTIMIZE,),
-                output_tokens=400,
+                output_tokens=LONG,
                 is_remote=True,
             )
             for name, number in (("SIGINT", signal.SIGINT), ("SIGTERM", signal.SIGTERM), ("SIGHUP", signal.SIGHUP))
@@ -316,7 +319,7 @@ def _list_cables() -> list[Fault]:
             action=lambda scene: _pull(scene, seconds=3),
             steps=(Step.OPTIMIZE,),
             exit_codes=frozenset({0, 3}),
-            output_tokens=400 if phase == "bench" else 8,
+            output_tokens=LONG if phase == "bench" else 32,
         )
         for phase, moment in PHASES.items()
     ]
@@ -329,7 +332,7 @@ def _list_cables() -> list[Fault]:
             steps=(Step.HOST_ITSELF, Step.HEAL, Step.OPTIMIZE),
             exit_codes=frozenset({3}),
             deployment={"lease_s": 8.0},
-            output_tokens=400 if phase == "bench" else 8,
+            output_tokens=LONG if phase == "bench" else 32,
         )
         for phase, moment in PHASES.items()
     ]
@@ -396,7 +399,7 @@ def _list_deaths() -> list[Fault]:
             steps=(Step.OPTIMIZE,),
             exit_codes=frozenset({3}),
             deployment={"lease_s": 5.0},
-            output_tokens=400,
+            output_tokens=LONG,
         ),
     ]
     return [replace(fault, is_remote=True) for fault in (*kills, *others)]

@@ -25,7 +25,7 @@ def render_study(
     deployment: Mapping[str, object] | None = None,
     server: Mapping[str, object] | None = None,
     evaluation: bool = False,
-    output_tokens: int = 8,
+    output_tokens: int = 32,
 ) -> str:
     """Return a study file.
 
