@@ -23,7 +23,7 @@ from autotune.errors import HostBusyError, HostError, LeaseLostError, SshError
 RUN_FOLDER: Final = "/run/autotune"
 """On the host; its lock orders all changing commands of all tuners."""
 
-_RESTORE_SCRIPT: Final = Path(__file__).with_name("restore.sh")
+RESTORE_SCRIPT: Final = Path(__file__).with_name("restore.sh")
 _RENEWALS = 4
 _ATTEMPTS = 3
 _LOCK_HELD, _LEASE_LOST = 74, 75
@@ -245,7 +245,7 @@ class Lease:
             try:
                 for folder in (RUN_FOLDER, self.folder):
                     make_folder(run_as_root, folder)
-                write_file(run_as_root, self._script, _RESTORE_SCRIPT.read_bytes(), 0o755)
+                write_file(run_as_root, self._script, RESTORE_SCRIPT.read_bytes(), 0o755)
                 write_file(run_as_root, self.facts_path, facts, 0o600)
                 write_file(run_as_root, mine, holder, 0o644)
             except SshError:

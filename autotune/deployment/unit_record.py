@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from autotune.deployment.host_record import write_durably
+from autotune.deployment.systemd_unit import trial_drop_in_path
 from autotune.errors import HostError
 from autotune.servers.base import LaunchSpec
 
@@ -30,6 +31,7 @@ class UnitRecord:
         made_folder: whether its drop-in folder in ``/run`` is ours.
         baselines: invocations that ran the unit's own command.
         is_stopped: whether a server was stopped since, so that one has to be started, and checked, in the end.
+        drop_in: text of the drop-in written last; empty when none was.
         launch: what was started last; ``None`` when nothing was.
         invocation: its invocation; empty while it is not known.
         before: invocation of the unit when that start was asked for.
@@ -44,21 +46,18 @@ class UnitRecord:
     made_folder: bool
     baselines: tuple[str, ...]
     is_stopped: bool = False
+    drop_in: str = ""
     launch: LaunchSpec | None = None
     invocation: str = ""
     before: str = ""
 
-    def facts(self, drop_in: str) -> bytes:
-        """Render what the host's own restore has to know, as lines of a shell's ``key=value``.
-
-        Args:
-            drop_in: path of the file that holds a trial.
-        """
+    def facts(self) -> bytes:
+        """Render what the host's own restore has to know, as lines of a shell's ``key=value``."""
         lines = {
             "unit": self.unit,
             "was_up": _yes(self.was_up),
             "made_folder": _yes(self.made_folder),
-            "drop_in": drop_in,
+            "drop_in": trial_drop_in_path(self.unit),
             "invocations": " ".join(self.baselines),
         }
         return "".join(f"{key}={value}\n" for key, value in lines.items()).encode()
@@ -89,6 +88,7 @@ def parse_record(data: bytes, where: str) -> UnitRecord:
             made_folder=bool(fields["made_folder"]),
             baselines=tuple(map(str, fields["baselines"])),
             is_stopped=bool(fields["is_stopped"]),
+            drop_in=str(fields["drop_in"]),
             launch=_parse_launch(fields["launch"]),
             invocation=str(fields["invocation"]),
             before=str(fields["before"]),

@@ -1,0 +1,95 @@
+"""Does a process run the command that its unit has? Pure comparison, knowing what systemd and the kernel do to words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from autotune.deployment.command_line import find_differences, parse_command
+from autotune.servers.base import LaunchSpec
+
+_BRACED = re.compile(r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
+_WHOLE = re.compile(r"\$(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
+
+
+def expand_variables(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Expand variables of a command as systemd does when it starts it.
+
+    >>> expand_variables(["/bin/x", "$ARGS", "--home=${HOME}", "$$5", "a$ARGS"], {"ARGS": "-a  -b", "HOME": "/r"})
+    ('/bin/x', '-a', '-b', '--home=/r', '$5', 'a$ARGS')
+    """
+    words: list[str] = list(argv[:1])
+    for word in argv[1:]:
+        whole = _WHOLE.fullmatch(word)
+        if whole is not None:
+            words += environment.get(whole["name"], "").split()
+        else:
+            words.append(
+                _BRACED.sub(lambda match: "$" if match["name"] is None else environment.get(match["name"], ""), word)
+            )
+    return tuple(words)
+
+
+def explain_other_command(
+    argv: Sequence[str], command: Sequence[str], environment: Mapping[str, str] | None, *, expands_variables: bool
+) -> tuple[str, ...]:
+    """Say in which respects a process does not run a unit's command; empty when it does or when that cannot be seen.
+
+    An interpreter that the kernel has put before a script is no difference. A process that shows a title instead of
+    its arguments cannot be compared.
+
+    Args:
+        argv: the unit's command.
+        command: the process's.
+        environment: its variables; ``None`` when they may not be read.
+        expands_variables: whether systemd expands variables in this command.
+    """
+    if expands_variables and environment is None and any("$" in word for word in argv):
+        return ()
+    expected = expand_variables(argv, environment or {}) if expands_variables else tuple(argv)
+    arguments = expected[1:]
+    if not arguments or tuple(command[-len(arguments) :]) == arguments:
+        return ()
+    if has_title(command):
+        return ()
+    return find_differences(command, None, LaunchSpec(expected, {}))
+
+
+def explain_other_flags(
+    tuned: Mapping[str, bool], launch: LaunchSpec, command: Sequence[str], environment: Mapping[str, str] | None
+) -> tuple[str, ...]:
+    """Say which tuned flags and variables of a process are not those of a launch.
+
+    Args:
+        tuned: flags that a configuration may set.
+        launch: what was to be started.
+        command: the process's.
+        environment: its variables; ``None`` when they may not be read.
+    """
+    running = parse_command(command).flags
+    wanted = parse_command(("server", *launch.arguments)).flags
+    differences = [
+        f"{flag} is {_say(running.get(flag))}, not {_say(wanted.get(flag))}"
+        for flag in sorted({*tuned, *wanted})
+        if running.get(flag) != wanted.get(flag) and not has_title(command)
+    ]
+    for name, value in launch.environment.items():
+        if environment is not None and environment.get(name) != value:
+            state = "is not set" if name not in environment else "is set" if value is None else "differs"
+            differences.append(f"the variable {name} {state}")
+    return tuple(differences)
+
+
+def has_title(command: Sequence[str]) -> bool:
+    """Whether a process has replaced its arguments by a title, as some servers do.
+
+    >>> has_title(["sglang::launch_server"]), has_title(["/bin/server", "--port", "1"])
+    (True, False)
+    """
+    return len([word for word in command if word]) <= 1
+
+
+def _say(values: tuple[str, ...] | None) -> str:
+    if values is None:
+        return "not given"
+    return " ".join(values) if values else "switched on"

@@ -1,0 +1,655 @@
+"""The server as a systemd service: exchanged by one drop-in below ``/run``, watched, and put back as it was found.
+
+Every change goes through a lease on the service's host. The order of the steps, and why a crash between any two of them
+leaves something that both the host and the next command put back, is argued in ``docs/decisions/0042-lease-on-the-host.md``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from autotune.clock import Clock, SystemClock
+from autotune.deployment.base import Deployment, Observation, Occupant, explain_foreign
+from autotune.deployment.data_path import DataPath, open_data_path, render_url
+from autotune.deployment.host import Host
+from autotune.deployment.host_files import read_file, write_file
+from autotune.deployment.host_record import delete_record
+from autotune.deployment.journal import InvocationJournal
+from autotune.deployment.lease import Lease
+from autotune.deployment.lease_holder import LeaseHolder, is_restoring, read_holder
+from autotune.deployment.leftovers import clear_way, read_own_restore
+from autotune.deployment.port_owner import PortOwner
+from autotune.deployment.process_command import explain_other_command, explain_other_flags
+from autotune.deployment.stopping import Stopper
+from autotune.deployment.systemd_unit import (
+    TRIAL_DROP_IN,
+    find_conflicts,
+    render_trial_drop_in,
+    trial_drop_in_path,
+    validate_unit_name,
+)
+from autotune.deployment.trial_drop_in import Removal, TrialDropIn
+from autotune.deployment.unit import LaunchKind, ProcessFacts, Unit, UnitState
+from autotune.deployment.unit_reader import list_cgroup_pids, read_process, read_state, read_unit
+from autotune.deployment.unit_record import UnitRecord, load_record, render_record, save_record
+from autotune.errors import (
+    HostError,
+    LeaseLostError,
+    RestoreError,
+    SshError,
+    UnitStateError,
+    UnitUnsupportedError,
+)
+from autotune.servers.base import LaunchSpec
+from autotune.settings import StudySettings
+
+_LOOK_AGAIN_S: Final = 0.2
+_START_PATIENCE_S: Final = 60.0
+_START_MARGIN_S: Final = 120.0
+_RETRY_S: Final = 5.0
+_OWN_RESTORE_PATIENCE_S: Final = 900.0
+_EXEC_FAILURES: Final = range(200, 244)
+"""Exit codes by which systemd says that it could not even execute the command."""
+
+
+class SystemdDeployment(Deployment):
+    """One service on one host.
+
+    Args:
+        host: not connected yet.
+        settings: the study.
+        baseline: how the study's baseline is launched; booting it means the unit's own command.
+        tuned_flags: every flag that a configuration may set, and whether it has a value of its own word.
+        folder: folder of the study; holds ``host.json`` while something is left to restore.
+        clock: what is waited by.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        *,
+        settings: StudySettings,
+        baseline: LaunchSpec,
+        tuned_flags: Mapping[str, bool],
+        folder: Path,
+        clock: Clock | None = None,
+    ) -> None:
+        self._host = host
+        self._settings = settings
+        self._baseline = baseline
+        self._tuned_flags = tuned_flags
+        self._folder = folder.absolute()
+        self._record_path = self._folder / "host.json"
+        self._clock = clock or SystemClock()
+        self._name = validate_unit_name(settings.deployment.unit or "")
+        self._findings: list[str] = []
+        self._opened = contextlib.ExitStack()
+        self._path: DataPath | None = None
+        self._lease = self._new_lease()
+        self._record: UnitRecord | None = None
+        self._was_up = False
+        self._unit: Unit | None = None
+        self._watched: UnitState | None = None
+        self._journal: InvocationJournal | None = None
+        self._log: list[str] = []
+        self._log_path: Path | None = None
+        self._has_ended = False
+        self._is_log_final = False
+        self._is_restore_tried = False
+        self.url = render_url(settings.server.host, settings.server.port)
+
+    # Taking the host and giving it back.
+
+    def __enter__(self) -> Self:
+        """Take the host; see the base class."""
+        with contextlib.ExitStack() as opened:
+            opened.enter_context(self._host)
+            server = self._settings.server
+            self._path = opened.enter_context(open_data_path(self._settings.deployment, server.host, server.port))
+            self.url = self._path.url
+            self._record = self._load_record()
+            self._take()
+            opened.callback(self._lease.stop_renewing)
+            self._opened = opened.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Restore the service if that was not done yet, and give the host back; see the base class."""
+        with self._opened:
+            if self._record is not None and not self._is_restore_tried:
+                self.restore()
+            if self._record is None or not self._record.drop_in:  # else the host's timer stays armed
+                with contextlib.suppress(SshError):  # a timer that is left finds nothing to put back
+                    self._lease.release()
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """What was found and done, one sentence each."""
+        return tuple(self._findings)
+
+    @property
+    def was_serving(self) -> bool:
+        """True when the service was up before us."""
+        return self._was_up
+
+    def _take(self) -> None:
+        """See that the service can be tuned and put back, take the lease, and learn what earlier tuners left."""
+        token = None if self._record is None else self._record.token
+        dead = clear_way(self._host, self._name, token, self._clock, self._findings)
+        if dead is None:
+            self._check_unit(read_unit(self._host, self._name))
+        first = self._record or self._describe(read_state(self._host, self._name))
+        self._lease = self._new_lease()
+        self._lease.acquire(replace(first, token=self._lease.token).facts(), instead_of=dead)
+        try:
+            self._learn(dead)
+        except BaseException:
+            self._lease.stop_renewing()
+            if self._record is None:  # else the host's timer stays armed
+                self._lease.release()
+            raise
+
+    def _learn(self, dead: LeaseHolder | None) -> None:
+        """Find out under our lease how the service stands, and what a record of an earlier command means now."""
+        record = self._record
+        state = read_state(self._host, self._name)
+        if record is None:
+            self._was_up = state.is_up
+            if state.is_up:
+                self._check_process(state)
+            return
+        self._was_up = record.was_up
+        if dead is None:
+            self._findings.append(self._explain_record(record))
+            is_clean = read_file(self._host, trial_drop_in_path(self._name)) is None
+            if is_clean and state.is_up and state.invocation_id != record.invocation:
+                record = self._with_baseline(record, state)
+            record = replace(record, machine=self._read_machine(), is_stopped=True)
+        self._remember(replace(record, token=self._lease.token))
+
+    def _explain_record(self, record: UnitRecord) -> str:
+        """Say what has become of a service that an earlier command did not put back."""
+        if record.machine != self._read_machine():
+            return "the host was started anew since an earlier command of this study was cut off, so its trial is gone"
+        return read_own_restore(self._host, self._name, record.token) or (
+            "an earlier command of this study was cut off; since then somebody else has put the service back"
+        )
+
+    def _check_unit(self, unit: Unit) -> None:
+        """Refuse what could not be tuned or put back, before anything is changed."""
+        where = f"{self._name} on {self._host.name}"
+        if unit.launch_kind is LaunchKind.CONTAINER:
+            raise UnitUnsupportedError(
+                "a container tool starts the server, whose flags and processes are not reached from here",
+                where=where,
+                hint='run the server itself as the service, or run autotune inside the container with kind = "local"',
+            )
+        ours = trial_drop_in_path(self._name)
+        if any(file.path == ours for file in unit.files) and self._record is None:
+            raise UnitStateError(
+                f"{ours} is left of a study whose record is gone",
+                where=where,
+                hint=f"remove it, run systemctl daemon-reload and systemctl restart {self._name}",
+            )
+        conflicts = find_conflicts(unit, TRIAL_DROP_IN)
+        if conflicts:
+            raise UnitStateError(
+                "; ".join(conflicts), where=where, hint="mend that, run systemctl daemon-reload, then start again"
+            )
+        if not any(file.path == ours for file in unit.files):
+            self._unit = unit
+
+    def _check_process(self, state: UnitState) -> None:
+        """Refuse a service that runs another command than it would start: it could not be put back as it was."""
+        if self._unit is None or state.main_pid is None or self._unit.launch_kind is not LaunchKind.DIRECT:
+            return
+        facts = read_process(self._host, state.main_pid)
+        if facts is None:
+            return
+        differences = explain_other_command(
+            self._unit.argv, facts.command, facts.environment, expands_variables=self._unit.expands_variables
+        )
+        if differences:
+            raise UnitStateError(
+                f"process {state.main_pid} runs something else than the unit would start now, so it could not be put "
+                f"back: {'; '.join(differences)}",
+                where=f"{self._name} on {self._host.name}",
+                hint=f"run systemctl restart {self._name}, or put the unit's files back as they were",
+            )
+
+    # Looking.
+
+    def observe(self) -> Observation:
+        """Look at the host without changing anything."""
+        state = read_state(self._host, self._name)
+        owner = self._stopper.find_owner()
+        if owner is not None and not self._is_of_unit(owner, state):
+            pid = owner.pids[0] if owner.pids else None
+            facts = None if pid is None else read_process(self._host, pid)
+            why = f"it does not belong to {self._name}"
+            group = "" if owner.control_group is None else f", it runs in {owner.control_group}"
+            command = () if facts is None else facts.command
+            return Observation(Occupant.FOREIGN, pid, command, is_listening=True, differences=(f"{why}{group}",))
+        if not state.is_up and state.active_state != "deactivating":
+            return Observation(Occupant.NOBODY)
+        facts = None if state.main_pid is None else read_process(self._host, state.main_pid)
+        launch = self._find_launch(state)
+        is_ours = self._record is not None and self._record.launch is not None and launch is self._record.launch
+        return Observation(
+            Occupant.OURS if is_ours or launch is None else Occupant.BASELINE,
+            state.main_pid,
+            () if facts is None else facts.command,
+            launch if state.is_up else None,
+            is_listening=owner is not None,
+        )
+
+    def _find_launch(self, state: UnitState) -> LaunchSpec | None:
+        """Return what the unit's process was started with; ``None`` when somebody else has started it meanwhile."""
+        record = self._record
+        if record is None or not record.drop_in:
+            return self._baseline
+        is_last = state.invocation_id == record.invocation or (
+            not record.invocation and state.invocation_id != record.before
+        )
+        if record.launch is not None and is_last:
+            return record.launch
+        return self._baseline if state.invocation_id in record.baselines else None
+
+    def _is_of_unit(self, owner: PortOwner, state: UnitState) -> bool:
+        pids = list_cgroup_pids(self._host, state.control_group)
+        return owner.belongs_to(state.control_group, pids)
+
+    def poll(self) -> int | None:
+        """Return the exit code of the server in use, or ``None`` while it lives.
+
+        Raises:
+            LeaseLostError: the host is not ours any more.
+            SshError: the host cannot be asked; that says nothing about the server.
+        """
+        self._lease.check()
+        if self._path is not None:
+            self._path.ensure()
+        state = read_state(self._host, self._name)
+        if self._watched is None:
+            if not state.is_up or state.sub_state == "auto-restart":
+                return -1
+            self._watched = state
+        watched = self._watched
+        is_same = (state.invocation_id, state.restarts) == (watched.invocation_id, watched.restarts)
+        is_same_process = watched.main_pid is None or state.main_pid == watched.main_pid
+        if is_same and is_same_process and state.is_up and state.sub_state != "auto-restart":
+            self._watched = state
+            return None
+        if is_same and state.active_state == "deactivating":
+            return None
+        self._has_ended = True
+        return -1 if state.exit_code is None else state.exit_code
+
+    def read_log(self) -> tuple[str, ...]:
+        """Return the log lines of this boot so far.
+
+        Raises:
+            SshError: the host cannot be asked; that says nothing about the server.
+        """
+        if self._journal is None or self._is_log_final:
+            return tuple(self._log)
+        if self._has_ended:
+            self._journal.sync()
+        lines = self._journal.read_new()
+        self._is_log_final = self._has_ended
+        self._log += lines
+        if lines and self._log_path is not None:
+            with self._log_path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+                file.writelines(f"{line}\n" for line in lines)
+        return tuple(self._log)
+
+    def read_environment(self) -> Mapping[str, str]:
+        """Return the variables that the server in use was started with."""
+        facts = next(iter(self._list_processes()), None)
+        return (facts.environment if facts is not None else None) or {}
+
+    def verify(self, launch: LaunchSpec) -> tuple[str, ...]:
+        """Compare the processes of the service with a launch; the baseline's is the unit's own command."""
+        processes = self._list_processes()
+        if not processes:
+            return ("it has no process that can be found",)
+        found: list[tuple[str, ...]] = []
+        for facts in processes:
+            if launch != self._baseline:
+                differences = explain_other_flags(self._tuned_flags, launch, facts.command, facts.environment)
+            elif self._unit is not None and self._unit.launch_kind is LaunchKind.DIRECT:
+                differences = explain_other_command(
+                    self._unit.argv, facts.command, facts.environment, expands_variables=self._unit.expands_variables
+                )
+            else:
+                differences = ()
+            if not differences:
+                return ()
+            found.append(differences)
+        return found[0]
+
+    def _list_processes(self) -> tuple[ProcessFacts, ...]:
+        """Return the processes that may be the server: the main one, and with a script in front also its children."""
+        state = read_state(self._host, self._name)
+        pids = [] if state.main_pid is None else [state.main_pid]
+        if self._unit is None or self._unit.launch_kind is LaunchKind.SCRIPT:
+            owner = self._stopper.find_owner()
+            group = list_cgroup_pids(self._host, state.control_group)
+            pids = [*(pid for pid in (owner.pids if owner else ()) if pid in group), *pids, *group]
+        facts = (read_process(self._host, pid) for pid in dict.fromkeys(pids))
+        return tuple(item for item in facts if item is not None)
+
+    # Changing.
+
+    def start(self, launch: LaunchSpec, log_path: Path) -> int:
+        """Start the service with a launch and return its process id; see the base class."""
+        self._lease.check()
+        observation = self.observe()
+        if observation.occupant is Occupant.FOREIGN:
+            raise explain_foreign(observation, self.url)
+        if observation.occupant is not Occupant.NOBODY:
+            raise HostError(
+                f"the service already runs as process {observation.pid}", where=self.url, hint="stop it before a start"
+            )
+        self._is_restore_tried = False
+        record = self._record or self._describe(read_state(self._host, self._name))
+        if (
+            self._unit is None
+        ):  # after an earlier tuner of this study: its trial is stopped, now see the unit without it
+            self._put_drop_in_away(record)
+            self._check_unit(read_unit(self._host, self._name))
+        self._write_drop_in(record, None if launch == self._baseline else launch)
+        self._check_loaded(launch)
+        return self._start(launch, log_path)
+
+    def _start(self, launch: LaunchSpec | None, log_path: Path | None) -> int:
+        """Start the service as it is loaded now."""
+        before = read_state(self._host, self._name)
+        record = replace(
+            self._need_record(), launch=launch, invocation="", before=before.invocation_id, is_stopped=True
+        )
+        self._remember(record)
+        self._lease.run_as_root(("systemctl", "reset-failed", "--", self._name), is_idempotent=True)
+        command = ("systemctl", "start", "--no-block", "--no-ask-password", "--", self._name)
+        self._host.expect(command, self._lease.run_as_root(command, is_idempotent=True))
+        state = self._wait_until_begun(before)
+        self._watch(state, log_path)
+        record = replace(record, invocation=state.invocation_id)
+        if launch is None or launch == self._baseline:
+            record = self._with_baseline(record, state)
+        self._remember(record)
+        return state.main_pid or self._read_last_pid()
+
+    def _wait_until_begun(self, before: UnitState) -> UnitState:
+        """Wait for the new invocation and its process, which may be gone again by then."""
+        deadline = self._clock.monotonic() + _START_PATIENCE_S
+        while True:
+            state = read_state(self._host, self._name)
+            has_begun = state.invocation_id not in ("", before.invocation_id)
+            has_ended = state.active_state in {"failed", "inactive"}
+            if state.result == "start-limit-hit":
+                raise UnitStateError(
+                    "systemd refuses to start it, because it was started too often (start-limit-hit)",
+                    where=f"{self._name} on {self._host.name}",
+                    hint=f"run systemctl reset-failed {self._name}, or raise StartLimitBurst= of the unit",
+                )
+            if has_begun and has_ended and state.exit_code in _EXEC_FAILURES:
+                raise HostError(
+                    f"systemd could not execute the service's command (status {state.exit_code})",
+                    where=f"{self._name} on {self._host.name}",
+                    hint=f"see journalctl -u {self._name}",
+                )
+            if has_begun and (has_ended or state.main_pid is not None):
+                return state
+            if self._clock.monotonic() > deadline:
+                if has_begun:
+                    return state  # ExecStartPre= takes its time
+                raise UnitStateError(
+                    f"systemd has not started it within {_START_PATIENCE_S:.0f} s; it is {state.active_state}",
+                    where=f"{self._name} on {self._host.name}",
+                    hint=f"look at it with systemctl status {self._name}, and at systemctl list-jobs",
+                )
+            self._clock.sleep(_LOOK_AGAIN_S)
+
+    def _watch(self, state: UnitState, log_path: Path | None) -> None:
+        """Follow one start of the service."""
+        self._watched = state
+        self._journal = InvocationJournal(self._host, state.invocation_id)
+        self._log = []
+        self._log_path = log_path
+        self._has_ended = False
+        self._is_log_final = False
+        if log_path is not None:
+            log_path.parent.mkdir(parents=True, exist_ok=True)
+
+    def stop(self) -> None:
+        """Stop the service, whatever it runs; see the base class."""
+        self._lease.check()
+        self._is_restore_tried = False
+        observation = self.observe()
+        if observation.occupant is Occupant.FOREIGN:
+            raise explain_foreign(observation, self.url)
+        state = read_state(self._host, self._name)
+        if state.active_state not in {"inactive", "failed"}:
+            record = self._record or self._describe(state)
+            if not record.drop_in:
+                self._write_drop_in(record, None)  # without Restart=, and with our patience
+            record = replace(self._need_record(), is_stopped=True)
+            self._remember(record)
+        self._stopper.stop()
+        self._watched = None
+        self._journal = None
+
+    def restore(self, check: Callable[[], None] | None = None) -> None:
+        """Put the service back as it was found; see the base class."""
+        self._is_restore_tried = True
+        if self._record is None:
+            return
+        while True:
+            try:
+                self._put_back()
+            except LeaseLostError as error:
+                self._learn_from_host(error)
+            except SshError as error:
+                if self._lease.left_s <= _RETRY_S:
+                    raise self._explain_unreachable(error) from error
+                self._clock.sleep(_RETRY_S)
+                continue
+            break
+        record = self._record
+        if record.was_up and record.is_stopped and check is not None:
+            check()
+        delete_record(self._record_path)
+        self._record = None
+
+    def _put_back(self) -> None:
+        """Make the service what it was, from any state; every step finds out whether it is done."""
+        record = self._need_record()
+        state = read_state(self._host, self._name)
+        trouble: HostError | None = None
+        is_other = state.active_state not in {"inactive", "failed"} and state.invocation_id not in record.baselines
+        if record.drop_in and is_other:
+            try:
+                self._remember(replace(record, is_stopped=True))
+                self._stopper.stop()
+            except (SshError, LeaseLostError):
+                raise
+            except HostError as error:
+                trouble = error  # the baseline may come up all the same, and then serves while somebody looks at this
+        if self._put_drop_in_away(self._need_record()) is Removal.LEFT:
+            self._start_baseline()
+            raise RestoreError(
+                f"{trial_drop_in_path(self._name)} was changed by somebody else, so it was left as it is",
+                where=self._host.name,
+                hint=f"remove it if nobody needs it, then systemctl daemon-reload and systemctl restart {self._name}",
+            )
+        self._start_baseline()
+        self._drop_in.forget()
+        self._remember(replace(self._need_record(), drop_in=""))
+        if trouble is not None and not read_state(self._host, self._name).is_up:
+            raise RestoreError(trouble.message, where=trouble.where, hint=trouble.hint) from trouble
+
+    def _put_drop_in_away(self, record: UnitRecord) -> Removal:
+        return self._drop_in.remove((record.drop_in,), made_folder=record.made_folder)
+
+    def _start_baseline(self) -> None:
+        """Start the unit as its own files say, if it ran before and does not run so now."""
+        record = self._need_record()
+        state = read_state(self._host, self._name)
+        if not record.was_up:
+            self._lease.run_as_root(("systemctl", "reset-failed", "--", self._name), is_idempotent=True)
+            return
+        if not (state.is_up and state.invocation_id in record.baselines):
+            self._start(None, None)
+
+    def _learn_from_host(self, error: LeaseLostError) -> None:
+        """See what the host, or another tuner, has done since our lease was over."""
+        record = self._need_record()
+        started = self._clock.monotonic()
+        while is_restoring(self._host, self._lease.timer):
+            if self._clock.monotonic() - started > _OWN_RESTORE_PATIENCE_S:
+                raise RestoreError(
+                    "the host is still putting the service back",
+                    where=self._host.name,
+                    hint=f"see journalctl -u {self._lease.timer.removesuffix('.timer')} there",
+                ) from error
+            self._clock.sleep(1.0)
+        sentence = read_own_restore(self._host, self._name, record.token)
+        holder = read_holder(self._host, self._lease.folder)
+        state = read_state(self._host, self._name)
+        if sentence is None and holder is None:
+            raise RestoreError(error.message, where=error.where, hint="run autotune restore to look again") from error
+        if sentence is not None and record.was_up and not state.is_up:
+            raise RestoreError(sentence, where=self._host.name, hint="run autotune restore; it tries again") from error
+        self._findings.append(sentence or f"another tuner has taken over and put the service back: {error.message}")
+        self._record = replace(record, drop_in="")
+        if state.is_up:
+            self._watch(state, None)
+
+    def _explain_unreachable(self, error: SshError) -> RestoreError:
+        when = self._clock.now() + timedelta(seconds=self._lease.left_s)
+        return RestoreError(
+            f"the host cannot be reached ({error.message}); it puts {self._name} back by itself at "
+            f"{when.astimezone():%H:%M:%S}, when the lease is over",
+            where=self._host.name,
+            hint=f"when it can be reached again: autotune restore {self._settings.name}",
+        )
+
+    # Writing.
+
+    def _write_drop_in(self, record: UnitRecord, launch: LaunchSpec | None) -> None:
+        """Record what is about to be written, then write it."""
+        if self._unit is None:
+            raise HostError("the unit was not read", where=self._name)
+        text = render_trial_drop_in(
+            self._unit,
+            launch,
+            self._tuned_flags,
+            stop_timeout_s=self._settings.server.stop_timeout_s,
+            start_timeout_s=self._settings.server.ready_timeout_s + _START_MARGIN_S,
+            arguments_variable=self._settings.deployment.arguments_variable,
+            header=(
+                f"Written by autotune for the study {self._settings.name}, which removes it when it ends.",
+                f"When the tuner is gone, {self._lease.timer} removes it. By hand, as root:",
+                f"  sh {self._lease.folder}/restore.sh {self._lease.folder}",
+            ),
+        )
+        if record.token != self._lease.token:
+            record = replace(record, token=self._lease.token)
+        self._remember(replace(record, drop_in=text))
+        self._drop_in.write(text)
+
+    def _check_loaded(self, launch: LaunchSpec) -> None:
+        """See that systemd has loaded what we wrote, before anything is started with it."""
+        unit = read_unit(self._host, self._name)
+        where = f"{self._name} on {self._host.name}"
+        conflicts = find_conflicts(unit, TRIAL_DROP_IN)
+        if conflicts:
+            raise UnitStateError(
+                "; ".join(conflicts), where=where, hint="somebody has changed the unit: mend that first"
+            )
+        ours = next((file for file in unit.files if file.path == self._drop_in.path), None)
+        if ours is None or ours.text != self._need_record().drop_in or unit.restart != "no":
+            raise UnitStateError(
+                f"systemd has not loaded {self._drop_in.path} as it was written",
+                where=where,
+                hint=f"look at systemctl cat {self._name}",
+            )
+        if launch != self._baseline and unit.launch_kind is LaunchKind.DIRECT:
+            differences = explain_other_flags(self._tuned_flags, replace(launch, environment={}), unit.argv, None)
+            if differences:
+                raise UnitStateError(
+                    f"systemd would start something else than the trial: {'; '.join(differences)}",
+                    where=where,
+                    hint=f"look at systemctl cat {self._name}",
+                )
+
+    def _remember(self, record: UnitRecord) -> None:
+        """Write the record: with the study first, then on the host, then for the host's own restore."""
+        save_record(self._record_path, record)
+        self._record = record
+        write_file(self._lease.run_as_root, f"{self._lease.folder}/record.json", render_record(record), 0o600)
+        write_file(self._lease.run_as_root, self._lease.facts_path, record.facts(), 0o600)
+
+    def _describe(self, state: UnitState) -> UnitRecord:
+        """Describe the service as it stands, before a change."""
+        return UnitRecord(
+            host=self._host.name,
+            machine=self._read_machine(),
+            unit=self._name,
+            study=str(self._folder),
+            token=self._lease.token,
+            was_up=self._was_up,
+            made_folder=not self._drop_in.has_folder(),
+            baselines=(state.invocation_id,) if state.is_up else (),
+        )
+
+    def _with_baseline(self, record: UnitRecord, state: UnitState) -> UnitRecord:
+        return replace(record, baselines=tuple(dict.fromkeys((*record.baselines, state.invocation_id))))
+
+    def _need_record(self) -> UnitRecord:
+        if self._record is None:
+            raise HostError("nothing was changed on the host yet", where=self._name)
+        return self._record
+
+    def _load_record(self) -> UnitRecord | None:
+        record = load_record(self._record_path)
+        if record is not None and record.unit != self._name:
+            raise HostError(
+                f"an earlier command of this study left {record.unit} on {record.host} to be put back",
+                where=str(self._record_path),
+                hint="put deployment.unit and deployment.host back into the study file and run autotune restore first",
+            )
+        return record
+
+    def _new_lease(self) -> Lease:
+        lease = Lease(self._host, self._name, lease_s=self._settings.deployment.lease_s, study=str(self._folder))
+        self._drop_in = TrialDropIn(self._host, lease, self._name)
+        self._stopper = Stopper(
+            self._host,
+            lease,
+            self._name,
+            address=self._settings.server.host,
+            port=self._settings.server.port,
+            gpu_idle_mb=self._settings.deployment.gpu_idle_mb,
+            stop_timeout_s=self._settings.server.stop_timeout_s,
+            clock=self._clock,
+            on_finding=self._findings.append,
+        )
+        return lease
+
+    def _read_machine(self) -> str:
+        command = ("cat", "/proc/sys/kernel/random/boot_id")
+        return self._host.expect(command, self._host.run(command, is_idempotent=True)).text.strip()
+
+    def _read_last_pid(self) -> int:
+        command = ("systemctl", "show", "--property=ExecMainPID", "--value", "--", self._name)
+        return int(self._host.expect(command, self._host.run(command, is_idempotent=True)).text)
