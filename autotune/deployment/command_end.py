@@ -59,4 +59,6 @@ def describe_left(printed: str) -> str:
     left = printed.split()
     if not left:
         return ""
-    return f"; process {', '.join(left)} of another user could not be ended and goes on until it ends by itself"
+    return (
+        f"; process {', '.join(left)}, of another user perhaps, could not be ended and goes on until it ends by itself"
+    )

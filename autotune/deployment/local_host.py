@@ -17,7 +17,8 @@ from autotune.deployment.drained_stream import DrainedStream, wait_for_rest
 from autotune.deployment.host import CommandOutput, Host
 from autotune.errors import RemoteTimeout
 
-_END_PATIENCE_S: Final = 5.0
+_END_PATIENCE_S: Final = 15.0
+_REAP_S: Final = 0.5
 _REST_PATIENCE_S: Final = 30.0
 
 
@@ -69,8 +70,12 @@ class LocalHost(Host):
         except OSError as error:
             is_missing = isinstance(error, FileNotFoundError)
             return CommandOutput(127 if is_missing else 126, b"", f"{command[0]}: {error.strerror}\n".encode())
-        with process:
+        try:
             return _finish(self.name, process, command, stdin, deadline, timeout_s)
+        finally:
+            for stream in (process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
 
 
 def _finish(
@@ -106,12 +111,18 @@ def _finish(
 
 def _end(process: subprocess.Popen[bytes]) -> str:
     """End a process and its descendants; return a clause about those that could not be ended."""
-    ended = subprocess.run(
-        end_command(pid=process.pid), capture_output=True, text=True, timeout=_END_PATIENCE_S, check=False
-    )
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(0.5)
-    return describe_left(ended.stdout)
+    try:
+        ended = subprocess.run(
+            end_command(pid=process.pid), capture_output=True, text=True, timeout=_END_PATIENCE_S, check=False
+        )
+        left = ended.stdout
+    except subprocess.TimeoutExpired:
+        left = str(process.pid)
+    try:
+        process.wait(_REAP_S)
+    except subprocess.TimeoutExpired:
+        threading.Thread(target=process.wait, name="reap", daemon=True).start()
+    return describe_left(left)
 
 
 def _drain(stream: IO[bytes] | None) -> DrainedStream:

@@ -28,7 +28,9 @@ logging.getLogger("paramiko").addHandler(
 )  # its thread's tracebacks are no news: errors are raised
 
 _OPEN_S: Final = 10.0
-_END_PATIENCE_S: Final = 5.0
+"""Longest wait for the host to open a session, and to start a command; with a living link both take one round trip."""
+_END_PATIENCE_S: Final = 15.0
+_END_OPEN_S: Final = 2.5
 _REST_PATIENCE_S: Final = 60.0
 _REMOTE_MARGIN_S: Final = 10
 """How much later than ours the deadline on the host itself is: it counts only when the link is gone."""
@@ -215,21 +217,21 @@ class SshHost(Host):
     ) -> CommandOutput:
         """Run one command to its end; see :meth:`Host.run`.
 
-        A connection found lost before the command was sent is made again once, for every command.
+        A connection found lost before the command was sent is made again once, for every command. The command's time
+        begins when it is sent; connecting has a time of its own.
 
         Raises:
             SshError: as for entering, when the connection has to be made again.
         """
-        until = time.monotonic() + timeout_s
         try:
-            return self._run(command, stdin, until, timeout_s)
+            return self._run(command, stdin, timeout_s)
         except _NothingSent:
             pass
         except ConnectionLostError:
-            if not is_idempotent or time.monotonic() >= until:
+            if not is_idempotent:
                 raise
         try:
-            return self._run(command, stdin, until, timeout_s)
+            return self._run(command, stdin, timeout_s)
         except _NothingSent as error:
             raise ConnectionLostError(str(error), where=self.name) from None
 
@@ -243,14 +245,15 @@ class SshHost(Host):
                 self._connection = _Connection(self.options, self._keepalive_s)
             return self._connection
 
-    def _run(self, command: Sequence[str], stdin: bytes, until: float, timeout_s: float) -> CommandOutput:
-        connection = self._connected()
+    def _run(self, command: Sequence[str], stdin: bytes, timeout_s: float) -> CommandOutput:
         token = secrets.token_hex(8)
-        channel = _open_channel(connection, until)
-        with contextlib.closing(channel):
+        line = render_command(command, token, timeout_s, has_input=bool(stdin))
+        connection = self._connected()
+        with contextlib.closing(_open_channel(connection)) as channel:
+            until = time.monotonic() + timeout_s
             try:
-                with _deadline(max(until - time.monotonic(), 1.0), connection.transport.close):
-                    channel.exec_command(render_command(command, token, timeout_s, has_input=bool(stdin)))
+                with _deadline(max(timeout_s, _OPEN_S), connection.transport.close):
+                    channel.exec_command(line)
             except _LOST:
                 raise connection.lost(f"while {command[0]} was started, and whether it ran is unknown") from None
             return self._finish(connection, channel, command, token, stdin, until, timeout_s)
@@ -313,16 +316,15 @@ def render_command(command: Sequence[str], token: str, timeout_s: float, *, has_
     return f"exec {shlex.join(words)}".encode("utf-8", errors="surrogateescape")
 
 
-def _open_channel(connection: _Connection, until: float) -> paramiko.Channel:
+def _open_channel(connection: _Connection) -> paramiko.Channel:
     """Ask for a session on the connection.
 
     Raises:
         _NothingSent: it is lost.
         HostError: the host allows no further session.
     """
-    patience_s = min(max(until - time.monotonic(), 1.0), _OPEN_S)
     try:
-        return connection.transport.open_session(timeout=patience_s)
+        return connection.transport.open_session(timeout=_OPEN_S)
     except paramiko.ChannelException as error:
         raise HostError(
             f"the SSH server opens no further session: {error}",
@@ -338,7 +340,7 @@ def _end(connection: _Connection, token: str) -> str | None:
     """End a command's processes on the host; return what :func:`end_command` prints, ``None`` without an answer."""
     until = time.monotonic() + _END_PATIENCE_S
     try:
-        channel = connection.transport.open_session(timeout=_END_PATIENCE_S / 2)
+        channel = connection.transport.open_session(timeout=_END_OPEN_S)
     except _LOST:
         return None
     with contextlib.closing(channel):
