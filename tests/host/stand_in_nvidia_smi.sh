@@ -3,11 +3,11 @@
 gpus=2
 idle_mb=4
 total_mb=97887
+alive=
 for file in /run/fake-gpu/*; do
-  pid=${file##*/}
-  [ -e "$file" ] && ! [ -d "/proc/$pid" ] && rm -f "$file"
+  [ -e "$file" ] && [ -d "/proc/${file##*/}" ] && alive="$alive $file"
 done
-held() { cat /run/fake-gpu/* 2>/dev/null | awk -v gpu="$1" -v sum="$2" '$1 == gpu { sum += $2 } END { print sum }'; }
+held() { cat /dev/null $alive | awk -v gpu="$1" -v sum="$2" '$1 == gpu { sum += $2 } END { print sum }'; }
 query= format=
 for word in "$@"; do
   case $word in
@@ -39,8 +39,7 @@ case $query in
       gpu=$((gpu + 1))
     done ;;
   --query-compute-apps=*)
-    for file in /run/fake-gpu/*; do
-      [ -e "$file" ] || continue
+    for file in $alive; do
       pid=${file##*/}
       while read -r gpu mb; do
         line=
