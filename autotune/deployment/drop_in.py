@@ -75,6 +75,20 @@ def render_argument(word: str, *, expands_variables: bool = True) -> str:
     return quoted.replace("$", "$$") if expands_variables else quoted
 
 
+def quote_as_written(text: str) -> str:
+    r"""Quote a word in which ``%`` and ``$`` are to mean to systemd what they mean in the word already.
+
+    >>> print(quote_as_written('exec a "$$B" %h'))
+    "exec a \"$$B\" %h"
+
+    Raises:
+        UserError: it has control characters other than tabs.
+    """
+    _check_characters(text.replace("\t", ""), "a word of the unit")
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t")
+    return f'"{escaped}"'
+
+
 def render_header(lines: Sequence[str]) -> list[str]:
     """Render comment lines; untrusted text is welcome, control characters are shown escaped."""
     return [f"# {_flatten(line)}".rstrip() for line in lines]
@@ -115,6 +129,15 @@ def _check_name(name: str) -> None:
 
 def _quote(word: str, *, where: str, always: bool = False) -> str:
     """Quote one word, leaving plain words as they are."""
+    _check_characters(word, where)
+    doubled = word.replace("%", "%%")
+    if not always and _PLAIN.fullmatch(word):
+        return doubled
+    escaped = doubled.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _check_characters(word: str, where: str) -> None:
     bad = next((char for char in word if _is_control(char)), None)
     if bad is not None:
         raise UserError(
@@ -122,11 +145,6 @@ def _quote(word: str, *, where: str, always: bool = False) -> str:
             where=where,
             hint="remove the control character from the study file or the search space",
         )
-    doubled = word.replace("%", "%%")
-    if not always and _PLAIN.fullmatch(word):
-        return doubled
-    escaped = doubled.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def _is_control(char: str) -> bool:

@@ -6,12 +6,11 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from autotune.deployment.shell_tokens import split_commands, split_line
+from autotune.deployment.shell_tokens import split_commands, split_source
 from autotune.deployment.wrapped_command import runs_container
 from autotune.errors import UnitUnsupportedError
 
 _SHEBANG: Final = re.compile(r"#!\s*(?:\S*/env\s+(?:-S\s+)?)?(?:\S*/)?(?P<shell>(?:ba|da|z|k|a)?sh)(?:\s|$)")
-_HERE_DOCUMENT: Final = re.compile(r"(?<!<)<<(-?)\s*(['\"\\]?)(\w+)\2(?!<)")
 _SAFE: Final = re.compile(r"[A-Za-z0-9_./:=,@+%^-]+")
 
 
@@ -55,7 +54,7 @@ def check_script(text: str, path: str, variable: str, tuned: Collection[str]) ->
     shebang = _SHEBANG.match(text.partition("\n")[0])
     if shebang is not None and shebang["shell"] == "zsh":
         raise _refuse("zsh does not split a variable into words", path, variable, "use bash or sh")
-    tokens = split_line(_without_here_documents(text))
+    tokens = split_source(text)
     own = re.compile(rf"\$\{{{variable}[-=][^}}]*\}}")
     flags = re.compile("|".join(rf"(?<![\w-]){re.escape(flag)}(?![\w-])" for flag in sorted(tuned)) or r"(?!)")
     for token in tokens:
@@ -99,19 +98,6 @@ def _runs_server(command: Sequence[object], variable: str) -> bool:
 
 def _expands(source: str, variable: str) -> bool:
     return source == f"${variable}" or re.match(rf"\$\{{{variable}(\}}|:?[-=])", source) is not None
-
-
-def _without_here_documents(text: str) -> str:
-    lines: list[str] = []
-    end: str | None = None
-    for line in text.split("\n"):
-        if end is not None:
-            end = None if line.strip("\t\r") == end else end
-            continue
-        lines.append(line)
-        found = None if line.lstrip().startswith("#") else _HERE_DOCUMENT.search(line)
-        end = found[3] if found else None
-    return "\n".join(lines)
 
 
 def _refuse(problem: str, path: str, variable: str, hint: str | None = None) -> UnitUnsupportedError:

@@ -15,6 +15,7 @@ from autotune.errors import UnitUnsupportedError
 _OPERATOR: Final = re.compile(
     r"(?:[0-9]+(?=[<>]))?(?:<<<|<<-|<<|<&|<>|>>|>&|>\||<|>)|&>>|&>|;;&|;;|;&|&&|\|\||\|&|[;&|()\n]"
 )
+_HERE_DOCUMENT: Final = re.compile(r"(?<!<)<<(-?)\s*(['\"\\]?)(\w+)\2(?!<)")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?!-]")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _OPENERS: Final = frozenset(
@@ -59,8 +60,13 @@ class Token:
         return not self.is_word and self.raw[:1] != "#" and ("<" in self.raw or ">" in self.raw)
 
 
+def split_source(text: str) -> tuple[Token, ...]:
+    """Take a whole script apart; else as :func:`split_line`. What its here-documents hold is left out."""
+    return split_line(_without_here_documents(text))
+
+
 def split_line(line: str) -> tuple[Token, ...]:
-    r"""Take a line, or a whole script, apart.
+    r"""Take a line apart.
 
     >>> [token.raw for token in split_line('cd "/a b" && exec x --n $N 2>&1 # why')]
     ['cd', '"/a b"', '&&', 'exec', 'x', '--n', '$N', '2>&', '1', '# why']
@@ -231,6 +237,19 @@ class _Reader:
             where=self.text[:200],
             hint="write it more plainly",
         )
+
+
+def _without_here_documents(text: str) -> str:
+    lines: list[str] = []
+    end: str | None = None
+    for line in text.split("\n"):
+        if end is not None:
+            end = None if line.strip("\t\r") == end else end
+            continue
+        lines.append(line)
+        found = None if line.lstrip().startswith("#") else _HERE_DOCUMENT.search(line)
+        end = found[3] if found else None
+    return "\n".join(lines)
 
 
 def _find(text: str, wanted: str, start: int) -> int:

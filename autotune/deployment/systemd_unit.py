@@ -8,9 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePath
 from typing import Final
 
-from autotune.deployment.drop_in import render_argument, render_header, render_variable
+from autotune.deployment.drop_in import quote_as_written, render_argument, render_header, render_variable
 from autotune.deployment.launch_script import check_script, is_shell_script, join_arguments
 from autotune.deployment.shell_line import exchange_arguments, find_line, find_program, is_shell
+from autotune.deployment.shell_tokens import split_source
 from autotune.deployment.unit import LaunchKind, Unit, UnitFile
 from autotune.deployment.unit_file import parse_settings, replace_flags
 from autotune.deployment.wrapped_command import PREFIXES, find_environment_wall, runs_container, skip_wrappers
@@ -261,11 +262,7 @@ def _render_command(unit: Unit, launch: LaunchSpec, tuned: Mapping[str, bool], a
             hint='run the server itself as the service, or run autotune inside the container with kind = "local"',
         )
     texts = [word.text for word in unit.words]
-    wall = find_environment_wall(_server_command(texts))
-    if wall is not None and any(value is not None for value in launch.environment.values()):
-        raise UnitUnsupportedError(
-            f"{wall} keeps variables from the server", where=where, hint="use User= and Environment= instead"
-        )
+    _check_variables_arrive(unit, texts, launch)
     if unit.launch_kind is LaunchKind.SCRIPT:
         if unit.script is None:
             raise UnitUnsupportedError("the start script cannot be read", where=where, hint="see who may read it")
@@ -286,13 +283,30 @@ def _render_command(unit: Unit, launch: LaunchSpec, tuned: Mapping[str, bool], a
         texts[index], tuned, launch.arguments, write=lambda text: _double(text, is_variable=unit.expands_variables)
     )
     words = [word.raw for word in unit.words]
-    words[index] = _quote_as_written(line)
+    words[index] = quote_as_written(line)
     return " ".join(words)
 
 
-def _server_command(texts: Sequence[str]) -> Sequence[str]:
+def _check_variables_arrive(unit: Unit, texts: Sequence[str], launch: LaunchSpec) -> None:
+    """See that nothing between systemd and the server drops or replaces the variables of a launch."""
     index = find_line(texts)
-    return texts if index is None else [*texts[:index], *find_program(texts[index])]
+    inner = () if index is None else find_program(texts[index])
+    wall = find_environment_wall(texts) or find_environment_wall(inner)
+    is_needed = unit.launch_kind is LaunchKind.SCRIPT or any(value is not None for value in launch.environment.values())
+    if wall is not None and is_needed:
+        raise UnitUnsupportedError(
+            f"{wall} keeps variables from the server", where=unit.name, hint="use User= and Environment= instead"
+        )
+    words = list(texts[: skip_wrappers(texts)])
+    for source in (texts[index] if index is not None else "", unit.script.text if unit.script is not None else ""):
+        words += [token.text for token in split_source(source) if token.is_word]
+    for name in launch.environment:
+        if any(re.match(rf"{name}\+?=", word) for word in words):
+            raise UnitUnsupportedError(
+                f"the command itself sets the variable {name}, whatever the unit says",
+                where=unit.name,
+                hint=f"move it into the unit: Environment={name}=...",
+            )
 
 
 def _render_variables(unit: Unit, variables: Mapping[str, str | None]) -> list[str]:
@@ -351,15 +365,6 @@ def _check_end_of_options(texts: Sequence[str], where: str) -> None:
 def _double(text: str, *, is_variable: bool) -> str:
     doubled = text.replace("%", "%%")
     return doubled.replace("$", "$$") if is_variable else doubled
-
-
-def _quote_as_written(text: str) -> str:
-    """Quote a word in which ``%`` and ``$`` mean what they mean to systemd."""
-    bad = next((char for char in text if ord(char) < 0x20 and char != "\t"), None)
-    if bad is not None:
-        raise UnitUnsupportedError(f"the line of the shell holds {bad!r}", where=text, hint="write it in one line")
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t")
-    return f'"{escaped}"'
 
 
 def _seconds(seconds: float) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from autotune.deployment.host import Host
+from autotune.deployment.ssh import SshHost
 from autotune.deployment.systemd_unit import find_conflicts, trial_drop_in_path
 from autotune.deployment.unit import LaunchKind, UnitState
 from autotune.deployment.unit_reader import list_cgroup_pids, read_process, read_state, read_unit
@@ -248,6 +249,30 @@ def test_processes_of_groups_below_are_listed(host, machine):
         time.sleep(0.05)
 
     assert len(list_cgroup_pids(machine, f"/system.slice/{name}")) == 2
+
+
+def test_a_user_with_sudo_reads_what_only_root_may(lab, host):
+    host.put("/opt/start.sh", "#!/bin/sh\nexec sleep 1000 $AUTOTUNE_ARGUMENTS\n", 0o700)
+    host.put("/etc/llm.env", "TOKEN=1\n", 0o600)
+    host.put(
+        "/etc/systemd/system/x.service", "[Service]\nEnvironmentFile=/etc/llm.env\nExecStart=/opt/start.sh\n", 0o600
+    )
+    host.run(["systemctl", "daemon-reload"])
+    host.run(["systemctl", "start", "x"])
+
+    with SshHost(host.alias("ubuntu"), config=str(lab.ssh_config(host, is_forwarded=True))) as machine:
+        unit = read_unit(machine, "x")
+        state = read_state(machine, "x")
+        facts = read_process(machine, state.main_pid)
+        pids = list_cgroup_pids(machine, state.control_group)
+        host.allow("ubuntu", ["/usr/bin/systemctl"])
+        forbidden = read_process(machine, state.main_pid)
+
+    assert (unit.launch_kind, unit.script.path, unit.files[0].mode) == (LaunchKind.SCRIPT, "/opt/start.sh", 0o600)
+    assert unit.file_variables == {"TOKEN": "/etc/llm.env"}
+    assert facts.environment["TOKEN"] == "1"
+    assert pids == (state.main_pid,)
+    assert (forbidden.command, forbidden.environment) == (("sleep", "1000"), None)
 
 
 def test_the_root_group_is_never_listed(machine):
