@@ -35,7 +35,7 @@ SUMMARIES = {
     "status": "Show what a study has found so far; works while it runs.",
     "report": "Write one self-contained HTML page about a study.",
     "dashboard": "Browse a study in optuna-dashboard, on this machine only.",
-    "export": "Print the best configuration as a systemd drop-in or as plain flags, or put it into production.",
+    "export": "Print the best configuration as a systemd drop-in or as plain flags; with --apply, put it into production.",
     "rollback": "Take back the last `export --apply` of a service.",
     "restore": "Put the server back as it was found, after a command was killed.",
     "serve": "Run the embedded DDTree server.",

@@ -85,7 +85,7 @@ def command(
     name: str | None,
     as_json: bool,
 ) -> None:
-    """Print the best configuration as a systemd drop-in or as plain flags.
+    """Print the best configuration as a systemd drop-in or as plain flags; with --apply, put it into production.
 
     The drop-in goes to stdout, what it holds and why to stderr. Put it into /etc/systemd/system/UNIT.d/, then run
     `systemctl daemon-reload` and restart the unit. Without --unit its command is the one that the trial ran with. STUDY

@@ -31,7 +31,7 @@ def command(
     unit: str | None,
     force: bool,
 ) -> None:
-    """Take back the last `autotune export --apply` of a service, and restart it.
+    """Take back the last `export --apply` of a service.
 
     What was there before comes back byte for byte, with mode and owner, or its absence. Each further rollback takes back
     one more apply, up to ten. An apply or rollback that was killed is finished first. STUDY as in `autotune status`.

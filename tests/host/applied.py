@@ -1,16 +1,16 @@
-"""A finished study, the command line over it, and what a host looks like before and after: for tests of apply."""
+"""A finished study of the host's service, and the command line over it, for tests of apply and rollback."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+import shutil
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from click.testing import CliRunner, Result
+
+from autotune.cli import main
+from autotune.settings import StudySettings
 from tests.host.container import Container
 from tests.host.lab import Lab
 from tests.host.service import PORT, UNIT
@@ -18,73 +18,48 @@ from tests.stored_study import sample_settings, write_study
 
 DROP_IN: Final = f"/etc/systemd/system/{UNIT}.d/50-autotune.conf"
 ARCHIVE: Final = f"/var/lib/autotune/{UNIT}"
+HISTORY: Final = f"{ARCHIVE}/history.json"
 RECOMMENDED: Final = ("--speculative-algorithm", "DDTREE", "--speculative-ddtree-budget", "8")
+"""What trial 3, the recommended one, runs with."""
 
-_LOOK: Final = """
-import hashlib, json, os, sys
-found = {}
-for top in ("/etc/systemd/system", "/run/systemd/system", "/var/lib/autotune"):
-    for folder, folders, files in os.walk(top):
-        for name in [*folders, *files, "."]:
-            path = os.path.normpath(os.path.join(folder, name))
-            facts = os.lstat(path)
-            content = open(path, "rb").read() if os.path.isfile(path) and not os.path.islink(path) else b""
-            found[path] = [oct(facts.st_mode), facts.st_uid, facts.st_gid, hashlib.sha256(content).hexdigest()]
-found.pop("/run/systemd/system", None)
-print(json.dumps(found))
-"""
+ON_HOST: Final = Path("/root/work")
+"""Where a study lies on the host itself."""
 
 
-def write_finished_study(folder: Path, destination: str | None, config: Path | None, **server: object) -> None:
-    """Write the sample study, as if it had tuned the host's service; trial 3 is the recommended one, budget 8."""
-    settings = sample_settings().model_dump(mode="json", by_alias=True, exclude_unset=True)
-    settings["server"] = {
-        "port": PORT,
-        "ready_timeout_s": 20.0,
-        "stall_timeout_s": 8.0,
-        "stop_timeout_s": 10.0,
-        **server,
-    }
-    settings["deployment"] = {"kind": "systemd", "unit": UNIT}
-    if destination is not None:
-        settings["deployment"] |= {"host": destination, "ssh_config": str(config)}
-    write_study(folder / "studies" / "sample", type(sample_settings()).model_validate(settings))
+def finished_study(folder: Path, lab: Lab, host: Container, user: str = "root", **server: Any) -> Path:
+    """Write the sample study as if it had tuned the host's service, and return the folder to work in.
 
-
-def finished_study(folder: Path, lab: Lab, host: Container, user: str = "root", **server: object) -> Path:
-    """Write the sample study for a user of the host, reached from this process, and return the folder to work in."""
-    write_finished_study(folder, host.alias(user), lab.ssh_config(host, is_forwarded=True), **server)
+    Args:
+        folder: an empty one.
+        lab: the network.
+        host: where the service is.
+        user: who connects to it from this process.
+        server: settings of the server instead of the usual ones.
+    """
+    where = {"host": host.alias(user), "ssh_config": str(lab.ssh_config(host, is_forwarded=True))}
+    write_study(folder / "studies" / "sample", _settings(where, server))
     return folder
 
 
-def autotune(folder: Path, *words: str, check: int | None = 0) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a folder to its end and compare its exit code; ``None`` for any."""
-    done = subprocess.run(
-        [sys.executable, "-m", "autotune", *words],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-    assert check is None or done.returncode == check, f"exit code {done.returncode}:\n{done.stdout}{done.stderr}"
-    return done
+def finished_study_on_host(folder: Path, host: Container, **server: Any) -> None:
+    """Write the same study onto the host, below :data:`ON_HOST`; its tuner is to run there."""
+    write_study(folder / "studies" / "sample", _settings({}, server))
+    target = host.root / ON_HOST.relative_to("/")
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(folder, target)
 
 
-def environment(**more: str) -> dict[str, str]:
-    """Return the variables with which this checkout is found from any folder."""
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2]), **more}
+def autotune(folder: Path, *words: str) -> Result:
+    """Run the command line in a folder, in this process; nobody can be asked."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        return CliRunner().invoke(main, list(words))
+    finally:
+        os.chdir(before)
 
 
-def look(host: Container) -> Mapping[str, Sequence[object]]:
-    """Return every unit file and everything of ours on the host, with mode, owner and a digest of its bytes."""
-    found: dict[str, Sequence[object]] = json.loads(host.run(["/usr/bin/python3", "-c", _LOOK]).stdout)
-    return found
-
-
-def running_command(host: Container) -> list[str]:
+def run_command(host: Container) -> list[str]:
     """Return the command line of the service's main process; empty when none runs."""
     line = f'pid=$(systemctl show -p MainPID --value {UNIT}); [ "$pid" = 0 ] || cat /proc/$pid/cmdline'
     return host.shell(line, check=False).split("\0")[:-1]
@@ -95,6 +70,9 @@ def active_state(host: Container) -> str:
     return host.shell(f"systemctl show -p ActiveState --value {UNIT}").strip()
 
 
-def digest(data: bytes) -> str:
-    """Return the digest as :func:`look` has it."""
-    return hashlib.sha256(data).hexdigest()
+def _settings(deployment: dict[str, Any], server: dict[str, Any]) -> StudySettings:
+    settings = sample_settings().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    quick = {"port": PORT, "ready_timeout_s": 25.0, "stall_timeout_s": 20.0, "stop_timeout_s": 10.0}
+    settings["server"] = {**quick, **server}
+    settings["deployment"] = {"kind": "systemd", "unit": UNIT, "lease_s": 60.0, **deployment}
+    return StudySettings.model_validate(settings)

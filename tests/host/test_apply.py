@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import signal
+import threading
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from tests.host.applied import (
+    ARCHIVE,
     DROP_IN,
+    ON_HOST,
     RECOMMENDED,
+    active_state,
     autotune,
     finished_study,
-    look,
-    running_command,
+    finished_study_on_host,
+    run_command,
 )
 from tests.host.container import Container
 from tests.host.lab import Lab
-from tests.host.service import UNIT, start_stand_in
+from tests.host.service import PORT, UNIT, set_faults, start_stand_in, wait_until_serving
+from tests.host.state import HostSnapshot, compare, ignore_files, snapshot, wait_until_none
+from tests.host.tuner_process import Place, Tuner
+
+SYSTEMD_OWN = "/run/systemd/transient"
+"""Made by systemd itself when the first transient unit comes; it stays."""
+
+APPLY = ("export", "sample", "--apply", "--yes")
+ROLLBACK = ("rollback", "sample")
+
+
+def look(host: Container) -> HostSnapshot:
+    return ignore_files(snapshot(host), SYSTEMD_OWN)
+
+
+def find_differences(host: Container, before: HostSnapshot) -> list[str]:
+    return wait_until_none(lambda: compare(before, look(host)), 3.0)
 
 
 @pytest.mark.parametrize("user", ["root", "ubuntu"])
@@ -26,17 +50,222 @@ def test_an_apply_puts_the_result_into_service_and_a_rollback_takes_it_back(
     """Case 70: the absence of files and folders comes back too. Case 63: one command, unchanged flags in order."""
     start_stand_in(host)
     folder = finished_study(tmp_path, lab, host, user)
-    before, command = look(host), running_command(host)
+    before = look(host)
 
-    applied = autotune(folder, "export", "sample", "--apply", "--yes")
+    applied = autotune(folder, *APPLY)
 
+    assert applied.exit_code == 0, applied.output
     assert f"{UNIT} serves trial 3" in applied.stderr
-    assert set(RECOMMENDED) <= set(running_command(host))
+    assert run_command(host)[-6:] == [*RECOMMENDED, "--speculative-num-draft-tokens", "16"]
     assert host.shell(f"stat -c %a {DROP_IN}").strip() == "644"
-    assert "-ExecStart" not in applied.stderr
 
-    back = autotune(folder, "rollback", "sample")
+    again = autotune(folder, *APPLY)
 
+    assert again.exit_code == 0, again.output
+    assert f"nothing to do: {UNIT} serves trial 3 already" in again.stderr
+
+    back = autotune(folder, *ROLLBACK)
+
+    assert back.exit_code == 0, back.output
     assert "serves, checked by a generation" in back.stderr
-    assert look(host) == before
-    assert running_command(host) == command
+    assert find_differences(host, before) == []
+    assert "nothing to take back" in autotune(folder, *ROLLBACK).stderr
+    assert find_differences(host, before) == []
+
+
+def test_an_apply_on_the_host_itself(lab: Lab, host: Container, tmp_path: Path):
+    start_stand_in(host)
+    finished_study_on_host(tmp_path, host)
+    before = look(host)
+
+    applied = Tuner(lab, host, ON_HOST, Place.ON_HOST, APPLY)
+
+    assert applied.wait(60) == 0, applied.text
+    assert set(RECOMMENDED) <= set(run_command(host))
+
+    back = Tuner(lab, host, ON_HOST, Place.ON_HOST, ROLLBACK)
+
+    assert back.wait(60) == 0, back.text
+    assert find_differences(host, before) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "exit_code", "words"),
+    [("refuse", 4, "the server refused its arguments"), ("crash", 4, "ended"), ("unready", 4, "not ready after")],
+)
+def test_a_server_that_does_not_come_up_is_put_back(
+    lab: Lab, host: Container, tmp_path: Path, fault: str, exit_code: int, words: str
+):
+    """Case 5: a crash loop is noticed at its first end, not when the time is over."""
+    start_stand_in(host)
+    set_faults(host, {"fault": fault, "budgets": [8]})
+    folder = finished_study(tmp_path, lab, host, ready_timeout_s=4.0 if fault == "unready" else 600.0)
+    before = look(host)
+
+    applied = autotune(folder, *APPLY)
+
+    assert applied.exit_code == exit_code, applied.output
+    assert words in applied.stderr
+    assert "the state before is back" in applied.stderr
+    assert find_differences(host, before) == []
+
+
+def test_an_earlier_export_is_replaced_and_comes_back_with_its_mode(lab: Lab, host: Container, tmp_path: Path):
+    """Case 70: a host with an existing drop-in of an earlier export; only root may read it."""
+    start_stand_in(host)
+    earlier = (
+        "# by hand\n[Service]\nUnsetEnvironment=SGLANG_DDTREE_MAX_TOPK\nExecStart=\n"
+        f"ExecStart={' '.join(run_command(host)[:7])} --speculative-draft-window-size 512\n"
+    )
+    host.put(DROP_IN, earlier, 0o600)
+    host.shell(f"systemctl daemon-reload; systemctl restart {UNIT}")
+    wait_until_serving(host)
+    folder = finished_study(tmp_path, lab, host, "ubuntu")
+    before = look(host)
+
+    applied = autotune(folder, *APPLY)
+
+    assert applied.exit_code == 0, applied.output
+    assert "--speculative-draft-window-size" not in run_command(host)
+    assert "UnsetEnvironment" not in host.shell(f"cat {DROP_IN}")
+    assert host.shell(f"stat -c %a {DROP_IN}").strip() == "600"
+
+    back = autotune(folder, *ROLLBACK)
+
+    assert back.exit_code == 0, back.output
+    assert host.shell(f"cat {DROP_IN}") == earlier
+    assert find_differences(host, before) == []
+
+
+def test_each_rollback_takes_one_apply_back(lab: Lab, host: Container, tmp_path: Path):
+    start_stand_in(host)
+    folder = finished_study(tmp_path, lab, host)
+    before = look(host)
+
+    assert autotune(folder, *APPLY).exit_code == 0
+    first = look(host)
+    assert autotune(folder, *APPLY, "--trial", "2").exit_code == 0
+    assert run_command(host)[-3:][0] == "7"
+
+    assert autotune(folder, *ROLLBACK).exit_code == 0
+    assert snapshot(host).command == first.command
+    assert autotune(folder, *ROLLBACK).exit_code == 0
+    assert find_differences(host, before) == []
+
+
+def test_a_drop_in_that_somebody_changed_is_not_overwritten(lab: Lab, host: Container, tmp_path: Path):
+    start_stand_in(host)
+    folder = finished_study(tmp_path, lab, host)
+    before = look(host)
+    assert autotune(folder, *APPLY).exit_code == 0
+    host.shell(f"echo 'LimitCORE=0' >> {DROP_IN}; systemctl daemon-reload")
+    changed = look(host)
+
+    refused = autotune(folder, *ROLLBACK)
+
+    assert refused.exit_code == 3, refused.output
+    assert "+LimitCORE=0" in refused.stderr
+    assert "was changed since it was written" in refused.stderr
+    assert find_differences(host, changed) == []
+
+    forced = autotune(folder, *ROLLBACK, "--force")
+
+    assert forced.exit_code == 0, forced.output
+    assert "LimitCORE=0" in host.shell(f"cat {ARCHIVE}/0001-theirs.conf")
+    host.shell(f"rm -r {ARCHIVE}; rmdir /var/lib/autotune")
+    assert find_differences(host, before) == []
+
+
+def test_a_service_that_does_not_run_is_not_started(lab: Lab, host: Container, tmp_path: Path):
+    start_stand_in(host)
+    host.shell(f"systemctl stop {UNIT}")
+    folder = finished_study(tmp_path, lab, host)
+    before = look(host)
+
+    applied = autotune(folder, *APPLY)
+
+    assert applied.exit_code == 0, applied.output
+    assert "did not run and was not started" in applied.stderr
+    assert (active_state(host), "ExecStart=" in host.shell(f"cat {DROP_IN}")) == ("inactive", True)
+
+    back = autotune(folder, *ROLLBACK)
+
+    assert back.exit_code == 0, back.output
+    assert find_differences(host, before) == []
+
+
+def test_without_somebody_to_ask_nothing_is_changed(lab: Lab, host: Container, tmp_path: Path):
+    start_stand_in(host)
+    folder = finished_study(tmp_path, lab, host)
+    before = look(host)
+
+    refused = autotune(folder, "export", "sample", "--apply")
+
+    assert refused.exit_code == 2, refused.output
+    assert "+ExecStart=" in refused.stderr
+    assert "say --yes" in refused.stderr
+    assert find_differences(host, before) == []
+
+
+def test_a_later_drop_in_that_would_undo_ours_is_found_before_anything_is_written(
+    lab: Lab, host: Container, tmp_path: Path
+):
+    start_stand_in(host)
+    command = " ".join(run_command(host))
+    host.put(f"/etc/systemd/system/{UNIT}.d/90-local.conf", f"[Service]\nExecStart=\nExecStart={command}\n")
+    host.shell("systemctl daemon-reload")
+    folder = finished_study(tmp_path, lab, host)
+    before = look(host)
+
+    refused = autotune(folder, *APPLY)
+
+    assert refused.exit_code == 3, refused.output
+    assert "90-local.conf" in refused.stderr
+    assert find_differences(host, before) == []
+
+    named = autotune(folder, *APPLY, "--name", "95-autotune.conf")
+
+    assert named.exit_code == 0, named.output
+    assert set(RECOMMENDED) <= set(run_command(host))
+    assert autotune(folder, *ROLLBACK).exit_code == 0
+    assert find_differences(host, before) == []
+
+
+def test_ctrl_c_while_the_server_loads_puts_back_what_was_there(lab: Lab, host: Container, tmp_path: Path):
+    """Case 70 (a)."""
+    start_stand_in(host)
+    set_faults(host, {"fault": "slow", "seconds": 60, "budgets": [8]})
+    folder = finished_study(tmp_path, lab, host, ready_timeout_s=120.0, stall_timeout_s=100.0)
+    before = look(host)
+
+    applied = Tuner(lab, host, folder, Place.ROOT, APPLY)
+    assert applied.wait_until_said(f"restarting {UNIT}", timeout_s=30)
+    applied.process.send_signal(signal.SIGINT)
+
+    assert applied.wait(60) == 130, applied.text
+    assert "the state before is back" in applied.text
+    assert find_differences(host, before) == []
+
+
+def test_requests_of_others_are_not_cut_off(lab: Lab, host: Container, tmp_path: Path):
+    start_stand_in(host)
+    folder = finished_study(tmp_path, lab, host)
+    before = look(host)
+    url = f"http://127.0.0.1:{lab.forward(host.ip, PORT)}/generate"
+    body = json.dumps({"text": "x", "sampling_params": {"max_new_tokens": 20000, "ignore_eos": True}}).encode()
+    request = urllib.request.Request(url, body, {"content-type": "application/json"})
+
+    def ask() -> None:
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(request, timeout=60).read()
+
+    user = threading.Thread(target=ask)
+    user.start()
+    try:
+        refused = autotune(folder, *APPLY)
+
+        assert refused.exit_code == 3, refused.output
+        assert "1 request of others" in refused.stderr
+        assert find_differences(host, before) == []
+    finally:
+        user.join()
