@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Final
 
 from autotune.clock import SystemClock
+from autotune.deployment.base import Deployment
 from autotune.deployment.local import LocalDeployment
+from autotune.deployment.open_host import open_host
 from autotune.deployment.readiness import wait_until_ready
+from autotune.deployment.systemd import SystemdDeployment
 from autotune.errors import RestoreError, ServerError
 from autotune.events import Event, Observer
 from autotune.search_space import SearchSpace
@@ -56,11 +59,10 @@ def run(
     with Interruption() as interruption, Study.open(settings, folder) as study:
         dialect = open_dialect(settings, study.space)
         deployment = open_deployment(settings, study.space, dialect, folder)
-        url = deployment.url
 
         def open_benchmark(configuration: Configuration, records: Path) -> Benchmark:
             return Benchmark(
-                url,
+                deployment.url,
                 settings.benchmark,
                 records,
                 speculative=dialect.is_speculative(configuration),
@@ -68,7 +70,9 @@ def run(
             )
 
         def open_evaluation(configuration: Configuration, records: Path) -> Evaluation:
-            return Evaluation(url, settings.evaluation, records, speculative=dialect.is_speculative(configuration))
+            return Evaluation(
+                deployment.url, settings.evaluation, records, speculative=dialect.is_speculative(configuration)
+            )
 
         night = Night(
             study,
@@ -124,12 +128,19 @@ def open_dialect(settings: StudySettings, space: SearchSpace) -> ServerDialect:
     return SglangDialect(space, settings.server)
 
 
-def open_deployment(
-    settings: StudySettings, space: SearchSpace, dialect: ServerDialect, directory: Path
-) -> LocalDeployment:
+def open_deployment(settings: StudySettings, space: SearchSpace, dialect: ServerDialect, directory: Path) -> Deployment:
     """Return the host that a study names, not yet taken."""
+    baseline = dialect.render_launch(space.resolve(settings.baseline))
+    if settings.deployment.kind == "systemd":
+        return SystemdDeployment(
+            open_host(settings.deployment),
+            settings=settings,
+            baseline=baseline,
+            tuned_flags=space.tuned_flags,
+            folder=directory,
+        )
     return LocalDeployment(
-        baseline=dialect.render_launch(space.resolve(settings.baseline)),
+        baseline=baseline,
         host=settings.server.host,
         port=settings.server.port,
         folder=directory,

@@ -229,24 +229,35 @@ class TrialRun:
         self._watch.on_cell(stage, measurement)
 
     def _measure_alone(self, benchmark: CellMeter, cell: CellSettings) -> CellMeasurement:
-        """Measure one cell, again when others used the server meanwhile.
+        """Measure one cell; again when others used the server meanwhile, or once when its figures cannot be trusted.
 
         Raises:
-            LiveTrafficError: they did each time.
+            LiveTrafficError: others used it each time.
+            MeasurementError: the figures cannot be trusted, while the server lives.
         """
         notes: tuple[str, ...] = ()
+        failed: MeasurementError | None = None
         for _attempt in range(_CELL_ATTEMPTS):
-            with self._interruption.interruptible(self._watch.time_left_s()):
-                measurement = benchmark.measure_cell(cell)
-            self._check_alive()
-            if measurement.foreign is None:
-                return replace(measurement, notes=(*measurement.notes, *notes))
-            note = f"measured again, because others used the server: {measurement.foreign}"
+            try:
+                with self._interruption.interruptible(self._watch.time_left_s()):
+                    measurement = benchmark.measure_cell(cell)
+                self._check_alive()
+            except MeasurementError as error:
+                self._check_alive(error)
+                if failed is not None:
+                    raise
+                failed = error  # another try costs a minute, another boot may cost a quarter of an hour
+                why = f"its figures could not be trusted: {say_briefly(error)}"
+            else:
+                if measurement.foreign is None:
+                    return replace(measurement, notes=(*measurement.notes, *notes))
+                why = f"others used the server: {measurement.foreign}"
+                self._booter.wait_for_quiet()
+            note = f"measured again, because {why}"
             notes = (*notes, note)
             self._watch.on_note(f"{cell.cell.name} {note}")
-            self._booter.wait_for_quiet()
         raise LiveTrafficError(
-            f"others used the server in {_CELL_ATTEMPTS} measurements of {cell.cell.name}: {measurement.foreign}",
+            f"others used the server in {_CELL_ATTEMPTS} measurements of {cell.cell.name}: {notes[-1]}",
             where=self._deployment.url,
             hint="tune when nobody needs the server, or keep its users away; the same command goes on where this one ended",
         )

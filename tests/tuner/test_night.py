@@ -14,6 +14,7 @@ from autotune.errors import (
     BaselineError,
     ConnectionLostError,
     HostError,
+    ImpossibleMetric,
     LiveTrafficError,
     MeasurementError,
     NothingSucceeded,
@@ -606,6 +607,22 @@ def test_a_cell_in_which_others_were_served_is_measured_again_when_they_are_done
     assert "90 tokens while 50" in " ".join(cells[0].notes)
     assert night.clock.seconds - started > 4
     assert not cells[1].notes
+
+
+def test_figures_that_cannot_be_trusted_are_measured_again_in_the_same_boot(tmp_path: Path):
+    night = Imagined(tmp_path)
+    trouble = [ImpossibleMetric("decode speed is infinite")]
+
+    def fail_once(_configuration: Configuration, _cell: CellSettings) -> None:
+        if trouble:
+            raise trouble.pop()
+
+    night.trouble = fail_once
+    night(Limits(trials=0))
+
+    assert night.states()[0] == ("baseline", "complete")
+    assert "decode speed is infinite" in " ".join(night.trials[0].cells[0].notes)
+    assert len(night.deployment.starts) == len(night.trials)
 
 
 def test_a_study_among_live_users_ends_and_keeps_what_was_measured(tmp_path: Path):
