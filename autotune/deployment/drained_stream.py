@@ -10,8 +10,9 @@ from typing import Final
 from autotune.deployment.host import OUTPUT_LIMIT_BYTES
 
 _CHUNK_BYTES: Final = 2**16
-_IDLE_S: Final = 1.0
-_TICK_S: Final = 0.05
+_LOOK_S: Final = 0.05
+_QUIET_LOOKS: Final = 16
+_CONFIRMED_LOOKS: Final = 4
 
 
 class DrainedStream:
@@ -63,20 +64,41 @@ class DrainedStream:
             self.seen_bytes += len(chunk)
 
 
-def wait_for_rest(streams: Sequence[DrainedStream], until: float) -> None:
+def wait_for_rest(streams: Sequence[DrainedStream], until: float, confirm: Callable[[], object] = lambda: None) -> bool:
     """Wait for what a command that has ended wrote before, but not for a process it left behind with its streams.
+
+    Without an end of the streams, silence means that all has come. It is counted in looks, not in seconds, so that a
+    machine that was suspended or busy does not take its own pause for it.
 
     Args:
         streams: of the command.
         until: longest, on the monotonic clock.
+        confirm: called after a silence; returns when everything that was under way by then has arrived. New bytes
+            after it are waited for again.
+
+    Returns:
+        False when the time was over before.
     """
-    seen, quiet_since = -1, time.monotonic()
+    seen, quiet_looks = -1, 0
+    is_confirmed = False
     while not all(stream.has_ended for stream in streams):
-        now = time.monotonic()
+        if time.monotonic() >= until:
+            return False
         total = sum(stream.seen_bytes for stream in streams)
         if total != seen:
-            seen, quiet_since = total, now
-        if now >= until or now - quiet_since >= _IDLE_S:
-            return
-        for stream in streams:
-            stream.wait(_TICK_S)
+            seen, quiet_looks, is_confirmed = total, 0, False
+        quiet_looks += 1
+        if quiet_looks > _QUIET_LOOKS:
+            if is_confirmed:
+                return True
+            confirm()
+            is_confirmed, quiet_looks = True, _QUIET_LOOKS - _CONFIRMED_LOOKS
+        _wait_for_any(streams)
+    return True
+
+
+def _wait_for_any(streams: Sequence[DrainedStream]) -> None:
+    """Let one look's time pass, or less when a stream ends."""
+    open_ones = [stream for stream in streams if not stream.has_ended]
+    if open_ones:
+        open_ones[0].wait(_LOOK_S)

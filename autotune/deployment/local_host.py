@@ -100,12 +100,12 @@ def _finish(
     except BaseException:
         _end(process)
         raise
-    wait_for_rest(outputs, time.monotonic() + _REST_PATIENCE_S)
+    is_whole = wait_for_rest(outputs, time.monotonic() + _REST_PATIENCE_S)
     return CommandOutput(
         code if code >= 0 else 128 - code,
         outputs[0].data,
         outputs[1].data,
-        is_truncated=any(output.is_truncated for output in outputs),
+        is_truncated=not is_whole or any(output.is_truncated for output in outputs),
     )
 
 

@@ -23,9 +23,8 @@ from autotune.deployment.ssh_login import log_in
 from autotune.deployment.ssh_options import SshOptions, fetch_ssh_options
 from autotune.errors import ConnectionLostError, HostError, RemoteTimeout, SshError
 
-logging.getLogger("paramiko").addHandler(
-    logging.NullHandler()
-)  # its thread's tracebacks are no news: errors are raised
+# The tracebacks that its thread would print are no news: every failure is raised where it matters.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 _OPEN_S: Final = 10.0
 """Longest wait for the host to open a session, and to start a command; with a living link both take one round trip."""
@@ -54,6 +53,7 @@ class _Connection:
         self.options = options
         self._keepalive_s = keepalive_s
         self._is_closing = threading.Event()
+        self._asking = threading.Lock()
         self.silent_s: float | None = None
         self._link = open_link(options)
         try:
@@ -80,6 +80,14 @@ class _Connection:
         why = f"the host has been silent for {self.silent_s:g} s" if self.silent_s is not None else "it was closed"
         return ConnectionLostError(f"the connection was lost {doing}: {why}", where=self.options.name)
 
+    def ask(self) -> None:
+        """Wait for an answer of the server, or for the end of the connection.
+
+        What the server sent before the answer has arrived then.
+        """
+        with self._asking, contextlib.suppress(*_LOST):
+            self.transport.global_request("keepalive@openssh.com", wait=True)
+
     def _watch(self) -> None:
         """Ask for an answer again and again; close the connection when none comes.
 
@@ -87,12 +95,8 @@ class _Connection:
         an hour.
         """
         while not self._is_closing.wait(self._keepalive_s) and self.is_alive:
-            patience_s = 2 * self._keepalive_s
-            with _deadline(patience_s, self._give_up):
-                try:
-                    self.transport.global_request("keepalive@openssh.com", wait=True)
-                except _LOST:
-                    break
+            with _deadline(2 * self._keepalive_s, self._give_up):
+                self.ask()
         if not self._is_closing.is_set():
             self.transport.close()
 
@@ -223,15 +227,17 @@ class SshHost(Host):
         Raises:
             SshError: as for entering, when the connection has to be made again.
         """
+        connection = self._connected()
         try:
-            return self._run(command, stdin, timeout_s)
+            return self._run(connection, command, stdin, timeout_s)
         except _NothingSent:
             pass
         except ConnectionLostError:
             if not is_idempotent:
                 raise
+        connection = self._connected()
         try:
-            return self._run(command, stdin, timeout_s)
+            return self._run(connection, command, stdin, timeout_s)
         except _NothingSent as error:
             raise ConnectionLostError(str(error), where=self.name) from None
 
@@ -245,10 +251,9 @@ class SshHost(Host):
                 self._connection = _Connection(self.options, self._keepalive_s)
             return self._connection
 
-    def _run(self, command: Sequence[str], stdin: bytes, timeout_s: float) -> CommandOutput:
+    def _run(self, connection: _Connection, command: Sequence[str], stdin: bytes, timeout_s: float) -> CommandOutput:
         token = secrets.token_hex(8)
         line = render_command(command, token, timeout_s, has_input=bool(stdin))
-        connection = self._connected()
         with contextlib.closing(_open_channel(connection)) as channel:
             until = time.monotonic() + timeout_s
             try:
@@ -285,14 +290,14 @@ class SshHost(Host):
                     f"{what}, and the host does not answer any more", where=self.name, hint="is the network up?"
                 )
             raise RemoteTimeout(f"{what} and was ended{describe_left(left)}", where=self.name)
-        wait_for_rest(outputs, time.monotonic() + _REST_PATIENCE_S)
+        is_whole = wait_for_rest(outputs, time.monotonic() + _REST_PATIENCE_S, connection.ask)
         if channel.exit_status < 0 or (not all(output.has_ended for output in outputs) and not connection.is_alive):
             raise connection.lost(f"while {command[0]} ran, and whether it has ended is unknown")
         return CommandOutput(
             channel.exit_status,
             outputs[0].data,
             outputs[1].data,
-            is_truncated=any(output.is_truncated for output in outputs),
+            is_truncated=not is_whole or any(output.is_truncated for output in outputs),
         )
 
 
