@@ -144,7 +144,7 @@ class SystemdDeployment(Deployment):
         """See that the service can be tuned and put back, take the lease, and learn what earlier tuners left."""
         token = None if self._record is None else self._record.token
         dead = clear_way(self._host, self._name, token, self._clock, self._findings)
-        if dead is None:
+        if self._record is None:  # else the unit may be half changed, and is read when it has been put back
             self._check_unit(read_unit(self._host, self._name))
         first = self._record or self._describe(read_state(self._host, self._name))
         self._lease = self._new_lease()
@@ -193,7 +193,7 @@ class SystemdDeployment(Deployment):
                 hint='run the server itself as the service, or run autotune inside the container with kind = "local"',
             )
         ours = trial_drop_in_path(self._name)
-        if any(file.path == ours for file in unit.files) and self._record is None:
+        if any(file.path == ours for file in unit.files):
             raise UnitStateError(
                 f"{ours} is left of a study whose record is gone",
                 where=where,
@@ -204,8 +204,7 @@ class SystemdDeployment(Deployment):
             raise UnitStateError(
                 "; ".join(conflicts), where=where, hint="mend that, run systemctl daemon-reload, then start again"
             )
-        if not any(file.path == ours for file in unit.files):
-            self._unit = unit
+        self._unit = unit
 
     def _check_process(self, state: UnitState) -> None:
         """Refuse a service that runs another command than it would start: it could not be put back as it was."""

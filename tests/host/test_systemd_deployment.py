@@ -45,8 +45,10 @@ def invocation(host: Container) -> str:
     return host.shell(f"systemctl show -p InvocationID --value {UNIT}")
 
 
-def deployment(host: Container, folder: Path, **options: float) -> SystemdDeployment:
-    return open_systemd(InsideHost(host), folder, **options)  # type: ignore[arg-type]  # numbers by name
+def deployment(
+    host: Container, folder: Path, *, lease_s: float = 600.0, stop_timeout_s: float = 10.0
+) -> SystemdDeployment:
+    return open_systemd(InsideHost(host), folder, lease_s=lease_s, stop_timeout_s=stop_timeout_s)
 
 
 def test_looking_changes_nothing(host: Container, tmp_path: Path):
@@ -212,9 +214,9 @@ def test_a_foreign_server_on_the_port_is_named_and_left_alone(host: Container, t
     host.wait_for_port(PORT)
     with deployment(host, tmp_path) as opened:
         seen = opened.observe()
-        with pytest.raises(PortTakenError, match="http.server"):
+        with pytest.raises(PortTakenError, match=r"http\.server"):
             opened.stop()
-        with pytest.raises(PortTakenError, match="http.server"):
+        with pytest.raises(PortTakenError, match=r"http\.server"):
             opened.start(TRIAL, tmp_path / "boot.log")
 
     assert seen.occupant is Occupant.FOREIGN
@@ -271,7 +273,7 @@ def test_a_later_drop_in_of_somebody_else_is_found_before_anything_is_changed(ho
     host.put(f"{UNIT_PATH}.d/zzzz-late.conf", "[Service]\nRestart=always\n")
     host.shell("systemctl daemon-reload")
 
-    with pytest.raises(UnitStateError, match="zzzz-late.conf"), deployment(host, tmp_path):
+    with pytest.raises(UnitStateError, match=r"zzzz-late\.conf"), deployment(host, tmp_path):
         pass
 
     assert is_serving(host)
