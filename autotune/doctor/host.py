@@ -9,7 +9,7 @@ from typing import Final
 from autotune.deployment.gpu import GpuMemory, find_busy, find_gpus_of, read_gpu_memory
 from autotune.deployment.host import Host
 from autotune.deployment.host_files import read_file
-from autotune.deployment.lease import explain_busy, find_folder
+from autotune.deployment.lease import RUN_FOLDER, explain_busy, find_folder
 from autotune.deployment.lease_holder import LeaseHolder, read_holder, read_remaining_s
 from autotune.deployment.port_owner import PortOwner, find_port_owner
 from autotune.deployment.systemd_unit import trial_drop_in_path
@@ -37,6 +37,7 @@ class Leftovers:
         holder: of the lease; ``None`` when there is none.
         remaining_s: until the host puts the baseline back by itself; ``None`` when no timer runs.
         busy: what a second tuner is told; ``None`` without a lease.
+        others: units of this host whose lease somebody holds: one tuner works on a host at a time.
         has_drop_in: whether our drop-in is there.
         restored: what the host noted when it put the baseline back by itself; empty when it did not.
     """
@@ -44,6 +45,7 @@ class Leftovers:
     holder: LeaseHolder | None
     remaining_s: float | None
     busy: HostBusyError | None
+    others: tuple[str, ...]
     has_drop_in: bool
     restored: str
 
@@ -103,10 +105,15 @@ def look_for_leftovers(host: Host, unit: str) -> Leftovers:
     folder = find_folder(unit)
     holder = read_holder(host, folder)
     note = read_file(host, f"{folder}/restored")
+    leases = host.run(
+        ("find", RUN_FOLDER, "-maxdepth", "2", "-name", "lease"), timeout_s=_TIMEOUT_S, is_idempotent=True
+    )
+    units = {line.removeprefix(f"{RUN_FOLDER}/").removesuffix("/lease") for line in leases.text.splitlines()}
     return Leftovers(
         holder=holder,
         remaining_s=None if holder is None else read_remaining_s(host, holder.timer),
         busy=None if holder is None else explain_busy(host, unit),
+        others=tuple(sorted(units - {unit})),
         has_drop_in=read_file(host, trial_drop_in_path(unit)) is not None,
         restored="" if note is None else " ".join(note.decode("utf-8", errors="replace").split()),
     )
@@ -126,6 +133,12 @@ def judge_leftovers(found: Leftovers, study: str) -> Judgement:
                 f"autotune restore {study}; the next optimize does the same first",
             )
         return judge_error(found.busy)
+    if found.others:
+        return problem(
+            f"another tuner works on this host, on {', '.join(found.others)}",
+            "wait for it: one tuner works on a host at a time",
+            HostBusyError,
+        )
     if found.has_drop_in:
         return problem(
             "the drop-in of a trial is there, and no tuner holds the service",

@@ -22,6 +22,8 @@ ROOT_COMMANDS: Final = ("cat", "install", "mv", "rm", "rmdir", "mkdir", "systemc
 """What runs as root."""
 
 _TIMEOUT_S = 15.0
+_ASK = 'sudo -n -l -- "$@" >/dev/null || exit; sudo -n -- "$1" --version >/dev/null; exit 0'
+"""What sudo lists as allowed may still ask for a password; only running it tells."""
 _FIND = 'for name; do command -v -- "$name" || echo "missing $name"; done'
 
 
@@ -116,14 +118,12 @@ def list_uses(unit: str) -> Mapping[str, Sequence[str]]:
 
 
 def _ask(host: Host, command: str, arguments: Sequence[str]) -> Right:
-    listed = host.run(("sudo", "-n", "-l", "--", command, *arguments), timeout_s=_TIMEOUT_S, is_idempotent=True)
-    if listed.exit_code == 127:
+    output = host.run(("sh", "-c", _ASK, "ask", command, *arguments), timeout_s=_TIMEOUT_S, is_idempotent=True)
+    if output.exit_code == 127:
         raise HostError("the host has no sudo", where=host.name, hint="install it, or connect as root")
-    if listed.exit_code != 0:
-        return Right.PASSWORD if b"password is required" in listed.stderr else Right.REFUSED
-    # What it lists may still ask for a password; only running it tells.
-    tried = host.run(("sudo", "-n", "--", command, "--version"), timeout_s=_TIMEOUT_S, is_idempotent=True)
-    return Right.PASSWORD if b"password is required" in tried.stderr else Right.GIVEN
+    if b"password is required" in output.stderr:
+        return Right.PASSWORD
+    return Right.GIVEN if output.exit_code == 0 else Right.REFUSED
 
 
 def judge_rights(rights: Rights) -> Judgement:
