@@ -26,7 +26,7 @@ _PORT_TAKEN: Final = ("Address already in use", "cannot listen to port")
 
 _GUARD: Final = """
 exec 3<&0
-"$@" </dev/null 3<&- & tunnel=$!
+"$@" <&3 3<&- & tunnel=$!
 { read -r _ <&3; kill "$tunnel"; } 2>/dev/null & reader=$!
 wait "$tunnel"; code=$?
 kill "$reader" 2>/dev/null
@@ -36,7 +36,10 @@ exit "$code"
 
 
 class Tunnel:
-    """An ``ssh -N -L``; entering opens it, leaving ends it.
+    """An ``ssh -L`` beside a remote ``cat``; entering opens it, leaving ends it.
+
+    With ``-N``, which opens no session, neither side sets ``TCP_NODELAY`` on the connection: chunks of a stream then wait
+    up to 40 ms for each other. ``cat`` ends with our end of its input.
 
     Args:
         options: how to reach the host.
@@ -102,8 +105,8 @@ class Tunnel:
             *unattended(self._options),
             *("-o", "ExitOnForwardFailure=yes", "-o", "PermitLocalCommand=no", "-o", "RemoteCommand=none"),
             *("-o", "ForkAfterAuthentication=no", "-o", "ForwardAgent=no", "-o", "ForwardX11=no"),
-            *("-N", "-T", "-L", f"127.0.0.1:{self.port}:{target}:{self._target_port}"),
-            *("--", self._options.destination),
+            *("-T", "-L", f"127.0.0.1:{self.port}:{target}:{self._target_port}"),
+            *("--", self._options.destination, "cat"),
         )
 
     def _open(self) -> None:
