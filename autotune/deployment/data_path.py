@@ -130,7 +130,7 @@ def measure_path(
         times_s = [_time_get(connection, path) for _ in range(count + 1)][1:]
         arrivals_s = [] if generation is None else _time_chunks(connection, *generation)
     except (OSError, http.client.HTTPException) as error:
-        raise ConnectionLostError(f"no answer on this way: {error or type(error).__name__}", where=url) from None
+        raise ConnectionLostError(f"no answer on this way: {str(error) or type(error).__name__}", where=url) from None
     finally:
         connection.close()
     return summarise_path(times_s, arrivals_s)

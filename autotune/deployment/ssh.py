@@ -154,7 +154,9 @@ def _speak(options: SshOptions, link: SshLink) -> paramiko.Transport:
 def _explain(options: SshOptions, link: SshLink, error: Exception) -> SshError:
     if link.proxy is None:
         return explain_failure(options, error)
-    return explain_words(options, f"{describe_way(options)} gave no connection", link.complaint() or str(error))
+    return explain_words(
+        options, f"{describe_way(options)} gave no connection", link.complaint() or str(error) or type(error).__name__
+    )
 
 
 class SshHost(Host):

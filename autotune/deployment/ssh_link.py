@@ -120,7 +120,10 @@ def explain_failure(options: SshOptions, error: Exception) -> ConnectionLostErro
     elif isinstance(error, OSError) and error.errno in {errno.EHOSTUNREACH, errno.ENETUNREACH}:
         message, hint = f"there is no route to {place}", "is this machine's network up, is a VPN needed?"
     else:
-        message, hint = f"{place} does not speak SSH, or closed the connection: {error or type(error).__name__}", None
+        message, hint = (
+            f"{place} does not speak SSH, or closed the connection: {str(error) or type(error).__name__}",
+            None,
+        )
     return ConnectionLostError(message, where=options.name, hint=hint)
 
 

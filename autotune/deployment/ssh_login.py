@@ -126,7 +126,7 @@ def _collect(options: SshOptions, stack: contextlib.ExitStack) -> _Keys:
             paramiko.SSHException,
             paramiko.pkey.UnknownKeyType,
         ) as error:
-            keys.notes.append(f"{path} cannot be read: {error or type(error).__name__}")
+            keys.notes.append(f"{path} cannot be read: {str(error) or type(error).__name__}")
     keys.others = [("a key of the agent", key) for key in held.values()]
     return keys
 

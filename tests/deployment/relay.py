@@ -15,10 +15,13 @@ class Relay:
 
     Args:
         target_port: on the loopback address.
+        idle_s: connections on which nothing is sent for so long are reset; ``None`` for never.
     """
 
-    def __init__(self, target_port: int) -> None:
+    def __init__(self, target_port: int, *, idle_s: float | None = None) -> None:
         self._target_port = target_port
+        self._idle_s = idle_s
+        self.dropped = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
@@ -66,7 +69,16 @@ class Relay:
 
     def _pass(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            while data := source.recv(65536):
+            source.settimeout(self._idle_s)
+            while True:
+                try:
+                    data = source.recv(65536)
+                except TimeoutError:
+                    self.dropped += 1
+                    self.reset()
+                    return
+                if not data:
+                    break
                 if source not in self._silent:
                     sink.sendall(data)
                     self.passed_bytes += len(data)

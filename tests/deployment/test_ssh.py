@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.deployment.host_files import write_file
+from autotune.deployment.host_files import remove_file, write_file
 from autotune.deployment.local_host import LocalHost
 from autotune.deployment.open_host import open_host
 from autotune.deployment.ssh import SshHost, render_command
@@ -332,6 +332,27 @@ def test_a_proxy_command_that_fails_is_told_with_its_words(server):
         connect(server, "ProxyCommand echo no such way >&2; exit 1", "ConnectTimeout 3").__enter__()
 
 
+TUNER = """
+import sys, threading
+from autotune.deployment.ssh import SshHost
+with SshHost("loopback", config=sys.argv[1]) as host:
+    print(host._connection._link.proxy.pid, flush=True)
+    threading.Event().wait()
+"""
+
+
+def test_no_jump_outlives_a_killed_tuner(server):
+    with subprocess.Popen(
+        [sys.executable, "-c", TUNER, jump_config(server)], stdout=subprocess.PIPE, text=True
+    ) as tuner:
+        assert tuner.stdout is not None
+        jump = Path("/proc") / tuner.stdout.readline().strip()
+        assert b"-W" in (jump / "cmdline").read_bytes()
+        tuner.kill()
+        tuner.wait()
+        wait_until(lambda: not jump.exists() or (jump / "cmdline").read_bytes() == b"", 5)
+
+
 # A link that breaks
 
 
@@ -344,6 +365,24 @@ def test_a_connection_that_was_dropped_while_idle_is_made_again_unasked(server, 
         server.kill_sessions()
         assert host.run(["echo", "and again"]).text == "and again\n"
     assert relay.accepted == 3
+
+
+def test_a_firewall_that_drops_idle_connections_does_not_drop_ours(server):
+    """case 48"""
+    with Relay(server.port, idle_s=1.0) as relay, through(server, relay, keepalive_s=0.2) as host:
+        assert host.run(["sh", "-c", "sleep 2; echo measured"]).text == "measured\n"
+        assert (relay.dropped, relay.accepted) == (0, 1)
+
+
+def test_what_comes_after_a_dropped_connection_is_finished_on_a_new_one(server, tmp_path):
+    """case 48"""
+    path = str(tmp_path / "unit.conf")
+    with Relay(server.port, idle_s=0.4) as relay, through(server, relay, keepalive_s=60) as host:
+        write_file(host.run, path, b"trial")
+        wait_until(lambda: relay.dropped > 0)
+        assert host.run(["cat", path], is_idempotent=True).text == "trial"
+        remove_file(host.run, path)
+        assert not Path(path).exists()
 
 
 def test_an_idle_connection_is_kept_alive_by_traffic(server, relay):
