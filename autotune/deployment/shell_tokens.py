@@ -202,21 +202,22 @@ class _Reader:
             self.position += 1
         following = text[self.position : self.position + 1]
         if following and following in "({":
-            self._skip_bracket(following, ")" if following == "(" else "}")
+            self._skip_bracket(following, ")" if following == "(" else "}", is_quoted=is_quoted)
         elif following and following in "'\"" and not is_quoted:
             raise self._refuse("$' and $\" are quotes that only some shells know")
         elif name := _NAME.match(text, self.position):
             self.position = name.end()
         return text[start : self.position]
 
-    def _skip_bracket(self, opener: str, closer: str) -> None:
+    def _skip_bracket(self, opener: str, closer: str, *, is_quoted: bool) -> None:
+        """Go behind a bracket; in double quotes an apostrophe inside ``${...}`` is just one."""
         text, depth = self.text, 0
         while self.position < len(text):
             char = text[self.position]
             if char == "\\":
                 self.position += 2
                 continue
-            if char == "'" and opener == "(":
+            if char == "'" and (opener == "(" or not is_quoted):
                 self.position = _find(text, "'", self.position + 1)
             elif char == '"':
                 self._read_double_quoted([], [])
