@@ -89,6 +89,8 @@ fi
     echo "server=$server"
 } >"$dir/restored.new" && mv -f "$dir/restored.new" "$dir/restored"
 [ $server = failed ] || rm -f -- "$dir/drop-in" "$dir/drop-in.next"
+timer=$(line_of "$dir/lease" timer)
 rm -f -- "$dir/lease"
+[ -z "$timer" ] || systemctl stop --no-block --no-ask-password -- "$timer" 2>/dev/null # still armed when run by hand
 say "done: drop-in $removed, server $server"
 [ $server != failed ]
