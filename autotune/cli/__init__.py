@@ -30,6 +30,7 @@ EXIT_CODES = {
 """What each exit code means; 2 to 6 are the branches of ``autotune/errors.py``."""
 
 SUMMARIES = {
+    "init": "Print a study for a live service, from what the service runs.",
     "doctor": "Check everything that a night needs, and change nothing.",
     "optimize": "Search for the best configuration of a server, and leave the server as it was found.",
     "status": "Show what a study has found so far; works while it runs.",
