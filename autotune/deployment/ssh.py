@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import secrets
 import shlex
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -17,24 +16,18 @@ import paramiko
 from autotune.deployment.command_end import MARK, describe_left, end_command
 from autotune.deployment.drained_stream import DrainedStream, wait_for_rest
 from autotune.deployment.host import CommandOutput, Host
-from autotune.deployment.ssh_host_key import check_host_key, fetch_known_keys, preferred_types
-from autotune.deployment.ssh_link import SshLink, describe_way, explain_failure, explain_words, open_link
-from autotune.deployment.ssh_login import log_in
-from autotune.deployment.ssh_options import SshOptions, fetch_ssh_options
-from autotune.errors import ConnectionLostError, HostError, RemoteTimeout, SshError
+from autotune.deployment.ssh_connection import LOST, SshConnection, time_limit
+from autotune.deployment.ssh_options import fetch_ssh_options
+from autotune.errors import ConnectionLostError, HostError, RemoteTimeout
 
-# The tracebacks that its thread would print are no news: every failure is raised where it matters.
-logging.getLogger("paramiko").addHandler(logging.NullHandler())
-
-_OPEN_S: Final = 10.0
-"""Longest wait for the host to open a session, and to start a command; with a living link both take one round trip."""
+_OPEN_S: Final = (3.0, 10.0)
+"""Bounds of the wait for the host to open a session, and to start a command: as long as the command may take, within
+these. With a living link each is one round trip."""
 _END_PATIENCE_S: Final = 15.0
 _END_OPEN_S: Final = 2.5
 _REST_PATIENCE_S: Final = 60.0
 _REMOTE_MARGIN_S: Final = 10
 """How much later than ours the deadline on the host itself is: it counts only when the link is gone."""
-
-_LOST = (paramiko.SSHException, EOFError, OSError)
 
 _RUN: Final = 'limit=$1; shift; timeout -k 5 "$limit" "$@"; exit $?'
 _RUN_WITH_INPUT: Final = 'limit=$1; shift; cat | timeout -k 5 "$limit" "$@"; exit $?'
@@ -44,119 +37,6 @@ as ``/dev/stdin``. The shell stays to turn an end by signal N into the exit code
 
 class _NothingSent(Exception):  # never leaves this module
     """The connection was lost before the command was sent, so that sending it is still safe."""
-
-
-class _Connection:
-    """One authenticated connection and the thread that sees whether it still carries bytes."""
-
-    def __init__(self, options: SshOptions, keepalive_s: float) -> None:
-        self.options = options
-        self._keepalive_s = keepalive_s
-        self._is_closing = threading.Event()
-        self._asking = threading.Lock()
-        self.silent_s: float | None = None
-        self._link = open_link(options)
-        try:
-            self.transport = _speak(options, self._link)
-        except BaseException:
-            self._link.close()
-            raise
-        self._watcher = threading.Thread(target=self._watch, name=f"ssh-keepalive {options.name}", daemon=True)
-        self._watcher.start()
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether nothing has shown yet that it is lost."""
-        return self.transport.is_active()
-
-    def close(self) -> None:
-        """End it, and everything that waits for it."""
-        self._is_closing.set()
-        self.transport.close()
-        self._link.close()
-
-    def lost(self, doing: str) -> ConnectionLostError:
-        """Return the error for a connection that was lost."""
-        why = f"the host has been silent for {self.silent_s:g} s" if self.silent_s is not None else "it was closed"
-        return ConnectionLostError(f"the connection was lost {doing}: {why}", where=self.options.name)
-
-    def ask(self) -> None:
-        """Wait for an answer of the server, or for the end of the connection.
-
-        What the server sent before the answer has arrived then.
-        """
-        with self._asking, contextlib.suppress(*_LOST):
-            self.transport.global_request("keepalive@openssh.com", wait=True)
-
-    def _watch(self) -> None:
-        """Ask for an answer again and again; close the connection when none comes.
-
-        It also keeps firewalls from forgetting the connection. TCP alone would notice a cut cable after a quarter of
-        an hour.
-        """
-        while not self._is_closing.wait(self._keepalive_s) and self.is_alive:
-            with _deadline(2 * self._keepalive_s, self._give_up):
-                self.ask()
-        if not self._is_closing.is_set():
-            self.transport.close()
-
-    def _give_up(self) -> None:
-        self.silent_s = 2 * self._keepalive_s
-        self.transport.close()
-
-
-@contextlib.contextmanager
-def _deadline(seconds: float, action: Callable[[], None]) -> Iterator[None]:
-    """Call something from another thread when the body takes too long."""
-    timer = threading.Timer(max(seconds, 0.0), action)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _speak(options: SshOptions, link: SshLink) -> paramiko.Transport:
-    """Agree on keys, check the host's, log in.
-
-    Raises:
-        HostKeyError: it is not the host we know.
-        AuthError: it does not let us in.
-        ConnectionLostError: it does not answer, or not as an SSH server.
-    """
-    known = fetch_known_keys(options)
-    try:
-        transport = paramiko.Transport(link.socket)
-    except _LOST as error:
-        raise _explain(options, link, error) from None
-    try:
-        transport.banner_timeout = transport.auth_timeout = options.connect_timeout_s
-        security = transport.get_security_options()
-        security.key_types = preferred_types(known, security.key_types)
-        with _deadline(3 * options.connect_timeout_s, transport.close):
-            transport.start_client(timeout=options.connect_timeout_s)
-            key = transport.get_remote_server_key()
-            check_host_key(options, known, key.get_name(), key.asbytes())
-            log_in(transport, options)
-    except SshError:
-        transport.close()
-        raise
-    except _LOST as error:
-        transport.close()
-        raise _explain(options, link, error) from None
-    except BaseException:
-        transport.close()
-        raise
-    return transport
-
-
-def _explain(options: SshOptions, link: SshLink, error: Exception) -> SshError:
-    if link.proxy is None:
-        return explain_failure(options, error)
-    return explain_words(
-        options, f"{describe_way(options)} gave no connection", link.complaint() or str(error) or type(error).__name__
-    )
 
 
 class SshHost(Host):
@@ -181,7 +61,7 @@ class SshHost(Host):
         self.name = self.options.name
         self._keepalive_s = self.options.keepalive_s if keepalive_s is None else keepalive_s
         self._lock = threading.Lock()
-        self._connection: _Connection | None = None
+        self._connection: SshConnection | None = None
         self._user_id: int | None = None
 
     def __enter__(self) -> Self:
@@ -243,31 +123,32 @@ class SshHost(Host):
         except _NothingSent as error:
             raise ConnectionLostError(str(error), where=self.name) from None
 
-    def _connected(self) -> _Connection:
+    def _connected(self) -> SshConnection:
         """Return a connection that is not known to be lost; make one if there is none."""
         with self._lock:
             if self._connection is not None and not self._connection.is_alive:
                 self._connection.close()
                 self._connection = None
             if self._connection is None:
-                self._connection = _Connection(self.options, self._keepalive_s)
+                self._connection = SshConnection(self.options, self._keepalive_s)
             return self._connection
 
-    def _run(self, connection: _Connection, command: Sequence[str], stdin: bytes, timeout_s: float) -> CommandOutput:
+    def _run(self, connection: SshConnection, command: Sequence[str], stdin: bytes, timeout_s: float) -> CommandOutput:
         token = secrets.token_hex(8)
         line = render_command(command, token, timeout_s, has_input=bool(stdin))
-        with contextlib.closing(_open_channel(connection)) as channel:
+        patience_s = min(max(timeout_s, _OPEN_S[0]), _OPEN_S[1])
+        with contextlib.closing(_open_channel(connection, patience_s)) as channel:
             until = time.monotonic() + timeout_s
             try:
-                with _deadline(max(timeout_s, _OPEN_S), connection.transport.close):
+                with time_limit(patience_s, connection.transport.close):
                     channel.exec_command(line)
-            except _LOST:
+            except LOST:
                 raise connection.lost(f"while {command[0]} was started, and whether it ran is unknown") from None
             return self._finish(connection, channel, command, token, stdin, until, timeout_s)
 
     def _finish(
         self,
-        connection: _Connection,
+        connection: SshConnection,
         channel: paramiko.Channel,
         command: Sequence[str],
         token: str,
@@ -323,7 +204,7 @@ def render_command(command: Sequence[str], token: str, timeout_s: float, *, has_
     return f"exec {shlex.join(words)}".encode("utf-8", errors="surrogateescape")
 
 
-def _open_channel(connection: _Connection) -> paramiko.Channel:
+def _open_channel(connection: SshConnection, patience_s: float) -> paramiko.Channel:
     """Ask for a session on the connection.
 
     Raises:
@@ -331,30 +212,30 @@ def _open_channel(connection: _Connection) -> paramiko.Channel:
         HostError: the host allows no further session.
     """
     try:
-        return connection.transport.open_session(timeout=_OPEN_S)
+        return connection.transport.open_session(timeout=patience_s)
     except paramiko.ChannelException as error:
         raise HostError(
             f"the SSH server opens no further session: {error}",
             where=connection.options.name,
             hint="MaxSessions in its sshd_config may be too small",
         ) from None
-    except _LOST as error:
+    except LOST as error:
         connection.transport.close()
         raise _NothingSent(f"the connection is lost and cannot be made again: {error}") from None
 
 
-def _end(connection: _Connection, token: str) -> str | None:
+def _end(connection: SshConnection, token: str) -> str | None:
     """End a command's processes on the host; return what :func:`end_command` prints, ``None`` without an answer."""
     until = time.monotonic() + _END_PATIENCE_S
     try:
         channel = connection.transport.open_session(timeout=_END_OPEN_S)
-    except _LOST:
+    except LOST:
         return None
     with contextlib.closing(channel):
         try:
-            with _deadline(_END_PATIENCE_S, connection.transport.close):
+            with time_limit(_END_PATIENCE_S, connection.transport.close):
                 channel.exec_command("exec " + shlex.join(end_command(token=token)))
-        except _LOST:
+        except LOST:
             return None
         printed = DrainedStream(channel.recv)
         if not channel.status_event.wait(until - time.monotonic()) or channel.exit_status < 0:
@@ -365,7 +246,7 @@ def _end(connection: _Connection, token: str) -> str | None:
 
 def _feed(channel: paramiko.Channel, data: bytes) -> None:
     """Send all of standard input and its end, unless the command ends before."""
-    with contextlib.suppress(*_LOST):
+    with contextlib.suppress(*LOST):
         if data:
             channel.sendall(data)
         channel.shutdown_write()
