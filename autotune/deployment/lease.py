@@ -7,6 +7,7 @@ tuner that wakes up after its lease was over changes nothing, whatever it believ
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import uuid
@@ -27,6 +28,7 @@ RESTORE_SCRIPT: Final = Path(__file__).with_name("restore.sh")
 _RENEWALS = 4
 _ATTEMPTS = 3
 _LOCK_HELD, _LEASE_LOST = 74, 75
+_RUN_IF_THERE = '[ ! -e "$1" ] || exec /bin/sh "$@"'
 _FENCE = r"""
 exec 9<"$1" || exit 74
 flock -w 60 9 || exit 74
@@ -129,9 +131,9 @@ class Lease:
         except LeaseLostError:
             self._give_up(mine)
             raise explain_busy(self._host, self._unit) from None
+        self._stop_orphans()
         if instead_of is not None:
             old = instead_of.plain_token
-            self.run_as_root(("systemctl", "stop", "--", instead_of.timer))
             self.run_as_root(("rm", "-f", "--", f"{self.folder}/baseline-{old}", f"{self.folder}/restore-{old}.sh"))
         self._expect(self.run_as_root(("install", "-m", "0755", "--", self._script, f"{self.folder}/restore.sh")))
         thread = threading.Thread(
@@ -271,11 +273,23 @@ class Lease:
             "--service-type=oneshot",
             "--property=TimeoutStartSec=infinity",
             "/bin/sh",
+            "-c",
+            _RUN_IF_THERE,
+            "restore",
             self._script,
             self.folder,
             self.token,
         )
         return self._host.run_as_root(command)
+
+    def _stop_orphans(self) -> None:
+        """Stop the timers of tuners that are gone: of the holder before, and of any that died while they tried."""
+        command = ("systemctl", "list-units", "--all", "--plain", "--no-legend", "autotune-*.timer")
+        names = {line.split()[0] for line in self._host.run(command, is_idempotent=True).text.splitlines() if line}
+        pattern = re.escape(find_timer(self._unit, "\0")).replace(re.escape("\0"), "[0-9a-f]{8}")
+        for name in sorted(names - {self.timer}):
+            if re.fullmatch(pattern, name):
+                self.run_as_root(("systemctl", "stop", "--", name), is_idempotent=True)
 
     def _give_up(self, mine: str) -> None:
         """Take back what a lost race has left."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from autotune.deployment.command_line import find_differences, parse_command
+from autotune.deployment.command_line import find_differences
 from autotune.servers.base import LaunchSpec
 
 _BRACED = re.compile(r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
@@ -55,29 +55,20 @@ def explain_other_command(
     return find_differences(command, None, LaunchSpec(expected, {}))
 
 
-def explain_other_flags(
-    tuned: Mapping[str, bool], launch: LaunchSpec, command: Sequence[str], environment: Mapping[str, str] | None
-) -> tuple[str, ...]:
-    """Say which tuned flags and variables of a process are not those of a launch.
+def explain_other_variables(launch: LaunchSpec, environment: Mapping[str, str] | None) -> tuple[str, ...]:
+    """Say which variables of a process are not those of a launch; values may be secrets and are not shown.
 
     Args:
-        tuned: flags that a configuration may set.
-        launch: what was to be started.
-        command: the process's.
-        environment: its variables; ``None`` when they may not be read.
+        launch: what was to be started; only the variables that it names are compared.
+        environment: the process's; ``None`` when it may not be read, which is a difference only if any matter.
     """
-    running = parse_command(command).flags
-    wanted = parse_command(("server", *launch.arguments)).flags
-    differences = [
-        f"{flag} is {_say(running.get(flag))}, not {_say(wanted.get(flag))}"
-        for flag in sorted({*tuned, *wanted})
-        if running.get(flag) != wanted.get(flag) and not has_title(command)
-    ]
-    for name, value in launch.environment.items():
-        if environment is not None and environment.get(name) != value:
-            state = "is not set" if name not in environment else "is set" if value is None else "differs"
-            differences.append(f"the variable {name} {state}")
-    return tuple(differences)
+    if environment is None:
+        return ("its environment cannot be read",) if launch.environment else ()
+    return tuple(
+        f"the variable {name} {'is not set' if name not in environment else 'is set' if value is None else 'differs'}"
+        for name, value in launch.environment.items()
+        if environment.get(name) != value
+    )
 
 
 def has_title(command: Sequence[str]) -> bool:
@@ -87,9 +78,3 @@ def has_title(command: Sequence[str]) -> bool:
     (True, False)
     """
     return len([word for word in command if word]) <= 1
-
-
-def _say(values: tuple[str, ...] | None) -> str:
-    if values is None:
-        return "not given"
-    return " ".join(values) if values else "switched on"

@@ -25,7 +25,8 @@ from autotune.deployment.lease import Lease
 from autotune.deployment.lease_holder import LeaseHolder, is_restoring, read_holder
 from autotune.deployment.leftovers import clear_way, read_own_restore
 from autotune.deployment.port_owner import PortOwner
-from autotune.deployment.process_command import explain_other_command, explain_other_flags
+from autotune.deployment.process_command import explain_other_command, explain_other_variables
+from autotune.deployment.running_command import find_command_differences, find_hidden_flags
 from autotune.deployment.stopping import Stopper
 from autotune.deployment.systemd_unit import (
     TRIAL_DROP_IN,
@@ -36,6 +37,7 @@ from autotune.deployment.systemd_unit import (
 )
 from autotune.deployment.trial_drop_in import Removal, TrialDropIn
 from autotune.deployment.unit import LaunchKind, ProcessFacts, Unit, UnitState
+from autotune.deployment.unit_hazards import find_hazards
 from autotune.deployment.unit_reader import list_cgroup_pids, read_process, read_state, read_unit
 from autotune.deployment.unit_record import UnitRecord, load_record, render_record, save_record
 from autotune.errors import (
@@ -204,14 +206,22 @@ class SystemdDeployment(Deployment):
             raise UnitStateError(
                 "; ".join(conflicts), where=where, hint="mend that, run systemctl daemon-reload, then start again"
             )
+        self._findings += find_hazards(unit)
         self._unit = unit
 
     def _check_process(self, state: UnitState) -> None:
         """Refuse a service that runs another command than it would start: it could not be put back as it was."""
-        if self._unit is None or state.main_pid is None or self._unit.launch_kind is not LaunchKind.DIRECT:
+        facts = None if state.main_pid is None else read_process(self._host, state.main_pid)
+        if self._unit is None or facts is None:
             return
-        facts = read_process(self._host, state.main_pid)
-        if facts is None:
+        hidden = find_hidden_flags(self._unit, self._tuned_flags, facts.command)
+        if hidden:
+            raise UnitUnsupportedError(
+                f"process {state.main_pid} has {', '.join(hidden)} from a variable, where they cannot be exchanged",
+                where=f"{self._name} on {self._host.name}",
+                hint="write these flags into ExecStart= itself",
+            )
+        if self._unit.launch_kind is not LaunchKind.DIRECT:
             return
         differences = explain_other_command(
             self._unit.argv, facts.command, facts.environment, expands_variables=self._unit.expands_variables
@@ -320,20 +330,20 @@ class SystemdDeployment(Deployment):
         processes = self._list_processes()
         if not processes:
             return ("it has no process that can be found",)
-        found: list[tuple[str, ...]] = []
-        for facts in processes:
-            if launch != self._baseline:
-                differences = explain_other_flags(self._tuned_flags, launch, facts.command, facts.environment)
-            elif self._unit is not None and self._unit.launch_kind is LaunchKind.DIRECT:
-                differences = explain_other_command(
-                    self._unit.argv, facts.command, facts.environment, expands_variables=self._unit.expands_variables
-                )
-            else:
-                differences = ()
-            if not differences:
-                return ()
-            found.append(differences)
-        return found[0]
+        unit = self._unit or read_unit(self._host, self._name)
+        found = [self._compare(unit, launch, facts) for facts in processes]
+        return () if () in found else found[0]
+
+    def _compare(self, unit: Unit, launch: LaunchSpec, facts: ProcessFacts) -> tuple[str, ...]:
+        """Say in which respects one process is not what a launch starts."""
+        if launch != self._baseline:
+            differences = find_command_differences(unit, launch, self._tuned_flags, facts.command)
+            return (*differences, *explain_other_variables(launch, facts.environment))
+        if unit.launch_kind is LaunchKind.DIRECT:
+            return explain_other_command(
+                unit.argv, facts.command, facts.environment, expands_variables=unit.expands_variables
+            )
+        return find_command_differences(unit, None, self._tuned_flags, facts.command)
 
     def _list_processes(self) -> tuple[ProcessFacts, ...]:
         """Return the processes that may be the server: the main one, and with a script in front also its children."""
@@ -583,7 +593,7 @@ class SystemdDeployment(Deployment):
                 hint=f"look at systemctl cat {self._name}",
             )
         if launch != self._baseline and unit.launch_kind is LaunchKind.DIRECT:
-            differences = explain_other_flags(self._tuned_flags, replace(launch, environment={}), unit.argv, None)
+            differences = find_command_differences(self._unit or unit, launch, self._tuned_flags, unit.argv)
             if differences:
                 raise UnitStateError(
                     f"systemd would start something else than the trial: {'; '.join(differences)}",

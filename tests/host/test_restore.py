@@ -260,10 +260,9 @@ def die_after(host: Container, folder: Path, limit: int) -> None:
 
 def see_restored_by_host(host: Container) -> None:
     """Let the host's timer fire now."""
-    timers = host.shell("systemctl list-units --plain --no-legend 'autotune-*.timer'").split()
-    name = next((word for word in timers if word.endswith(".timer")), None)
-    if name is not None:
-        service = name.replace(".timer", ".service")
+    words = host.shell("systemctl list-units --plain --no-legend 'autotune-*.timer'").split()
+    for timer in (word for word in words if word.endswith(".timer")):
+        service = timer.replace(".timer", ".service")
         host.shell(f"systemctl start {service} || {{ journalctl -o cat -u {service} >&2; false; }}")
 
 
