@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -154,6 +155,26 @@ def test_the_deadline_ends_the_command_and_all_its_descendants(host, tmp_path, s
     assert 0.7 <= time.monotonic() - started < 6
     pids = [int((tmp_path / name).read_text()) for name in ("self", "child", "session")]
     assert [pid for pid in pids if alive(pid)] == []
+
+
+class Interrupted(BaseException):
+    """What a handler of a signal raises."""
+
+
+def test_a_command_that_is_interrupted_here_is_ended_there(host, tmp_path):
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.7)
+        with pytest.raises(Interrupted):
+            host.run(["sh", "-c", 'echo $$ > "$1/pid"; sleep 300; :', "x", str(tmp_path)], timeout_s=60)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert not alive(int((tmp_path / "pid").read_text()))
+    assert host.run(["true"]).exit_code == 0
 
 
 def test_output_is_no_reason_to_miss_the_deadline(host):
