@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from autotune.deployment.shell_tokens import split_commands, split_source
+from autotune.deployment.shell_tokens import Token, split_commands, split_source
 from autotune.deployment.wrapped_command import runs_container
 from autotune.errors import UnitUnsupportedError
 
@@ -68,9 +69,13 @@ def check_script(text: str, path: str, variable: str, tuned: Collection[str]) ->
             )
         if token.is_word and re.match(rf"{variable}\+?=", token.raw) and not own.search(token.raw):
             raise _refuse("the script sets the variable itself", path, variable, f"write ${{{variable}-DEFAULT FLAGS}}")
-    commands = [command for _, command, _ in split_commands(tokens) if command]
-    starting = [command for command in commands if command[0].raw == "exec" and len(command) > 1]
-    words = starting[-1] if starting else ()
+    _check_variable_stays(tokens, path, variable)
+    found_commands = [found for found in split_commands(tokens) if found[1]]
+    commands = [command for _, command, _ in found_commands]
+    starting = [found for found in found_commands if found[1][0].raw == "exec" and len(found[1]) > 1]
+    before, words, behind = starting[-1] if starting else ("", (), "")
+    if before in {"|", "|&", "("} or behind in {"|", "|&", "&"}:
+        raise _refuse(f"systemd watches another process than the server, because of {before}{behind}", path, variable)
     if any(
         runs_container([token.text for token in command]) for command in commands if _runs_server(command, variable)
     ):
@@ -92,8 +97,17 @@ def check_script(text: str, path: str, variable: str, tuned: Collection[str]) ->
         )
 
 
-def _runs_server(command: Sequence[object], variable: str) -> bool:
-    return any(variable in getattr(token, "raw", "") for token in command)
+def _check_variable_stays(tokens: Sequence[Token], path: str, variable: str) -> None:
+    """See that nothing in the script changes the variable or how it is split into words."""
+    for previous, token in itertools.pairwise((Token(";", 0, is_word=False), *tokens)):
+        if token.is_word and token.text == variable and previous.text not in {"export", "-e"}:
+            raise _refuse(f"`{previous.text} {variable}` changes the variable", path, variable)
+        if not token.is_word and previous.is_word and previous.text.startswith("IFS="):
+            raise _refuse("IFS changes how the variable is split into words", path, variable)
+
+
+def _runs_server(command: Sequence[Token], variable: str) -> bool:
+    return any(variable in token.raw for token in command)
 
 
 def _expands(source: str, variable: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Final
 
-from autotune.deployment.shell_tokens import Token, split_commands, split_line
+from autotune.deployment.shell_tokens import Token, split_commands, split_line, split_source
 from autotune.deployment.unit_file import find_kept
 from autotune.deployment.wrapped_command import program_name, skip_wrappers
 from autotune.errors import UnitUnsupportedError
@@ -65,13 +65,13 @@ def find_line(command: Sequence[str]) -> int | None:
     return index if has_line and index < len(command) else None
 
 
-def find_program(line: str) -> tuple[str, ...]:
-    """Return the command behind the last ``exec``, as far as it is known without running it; else the last command.
+def find_program(source: str) -> tuple[str, ...]:
+    """Return the command behind the last ``exec`` of a line or a script, as far as it is known without running it; else the last command.
 
     Raises:
         UnitUnsupportedError: the words cannot be told apart.
     """
-    commands = [tokens for _, tokens, _ in split_commands(split_line(line)) if tokens]
+    commands = [tokens for _, tokens, _ in split_commands(split_source(source)) if tokens]
     chosen = next(
         (tokens for tokens in reversed(commands) if tokens[0].raw == "exec"), commands[-1] if commands else ()
     )

@@ -15,7 +15,8 @@ from autotune.errors import UnitUnsupportedError
 _OPERATOR: Final = re.compile(
     r"(?:[0-9]+(?=[<>]))?(?:<<<|<<-|<<|<&|<>|>>|>&|>\||<|>)|&>>|&>|;;&|;;|;&|&&|\|\||\|&|[;&|()\n]"
 )
-_HERE_DOCUMENT: Final = re.compile(r"(?<!<)<<(-?)\s*(['\"\\]?)(\w+)\2(?!<)")
+_HERE_DOCUMENT: Final = re.compile(r"(?<!<)<<-?[ \t]*(['\"\\]?)([A-Za-z_]\w*)\1")
+_ARITHMETIC: Final = re.compile(r"\(\(.*?\)\)")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?!-]")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _OPENERS: Final = frozenset(
@@ -119,7 +120,7 @@ class _Reader:
         text = self.text
         while self.position < len(text):
             start = self.position
-            if text[start] in " \t\r":
+            if text[start] in " \t":
                 self.position += 1
             elif text.startswith("\\\n", start):
                 self.position += 2
@@ -136,7 +137,7 @@ class _Reader:
         text, start = self.text, self.position
         meaning: list[str] = []
         expansions: list[Expansion] = []
-        while self.position < len(text) and text[self.position] not in " \t\r\n;&|()<>":
+        while self.position < len(text) and text[self.position] not in " \t\n;&|()<>":
             char = text[self.position]
             if char == "\\":
                 meaning.append(self._read_escaped())
@@ -242,14 +243,15 @@ class _Reader:
 
 def _without_here_documents(text: str) -> str:
     lines: list[str] = []
-    end: str | None = None
+    ends: list[str] = []
     for line in text.split("\n"):
-        if end is not None:
-            end = None if line.strip("\t\r") == end else end
+        if ends:
+            if line.lstrip("\t") == ends[0]:
+                ends.pop(0)
             continue
         lines.append(line)
-        found = None if line.lstrip().startswith("#") else _HERE_DOCUMENT.search(line)
-        end = found[3] if found else None
+        if not line.lstrip().startswith("#"):
+            ends = [found[2] for found in _HERE_DOCUMENT.finditer(_ARITHMETIC.sub("", line))]
     return "\n".join(lines)
 
 

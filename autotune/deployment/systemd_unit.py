@@ -291,14 +291,15 @@ def _check_variables_arrive(unit: Unit, texts: Sequence[str], launch: LaunchSpec
     """See that nothing between systemd and the server drops or replaces the variables of a launch."""
     index = find_line(texts)
     inner = () if index is None else find_program(texts[index])
-    wall = find_environment_wall(texts) or find_environment_wall(inner)
+    script = "" if unit.script is None else unit.script.text
+    wall = next(filter(None, map(find_environment_wall, (texts, inner, find_program(script)))), None)
     is_needed = unit.launch_kind is LaunchKind.SCRIPT or any(value is not None for value in launch.environment.values())
     if wall is not None and is_needed:
         raise UnitUnsupportedError(
             f"{wall} keeps variables from the server", where=unit.name, hint="use User= and Environment= instead"
         )
     words = list(texts[: skip_wrappers(texts)])
-    for source in (texts[index] if index is not None else "", unit.script.text if unit.script is not None else ""):
+    for source in (texts[index] if index is not None else "", script):
         words += [token.text for token in split_source(source) if token.is_word]
     for name in launch.environment:
         if any(re.match(rf"{name}\+?=", word) for word in words):

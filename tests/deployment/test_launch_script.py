@@ -26,6 +26,10 @@ PRINT = "python3 -c 'import json, sys; print(json.dumps(sys.argv[1:]))'"
         "exec srv --port 1 ${V---page-size 1}",
         ": ${V=--page-size 1}\nexec srv --port 1 $V",
         "cat >/dev/null <<'END'\nit's exec --page-size\nEND\nexec srv --port 1 $V",
+        (
+            "cat >/dev/null <<A <<-B\nit's\nA\n'\n\tB\nX=$((1<<2))\nwhile IFS= read -r x; do :; done </dev/null\n"
+            "exec srv --port 1 $V"
+        ),
         "exec 2>/dev/null\nexport V\nexec env A=1 srv --port 1 $V # last",
         "if :; then\n  exec srv --port 1 $V\nfi",
     ],
@@ -65,6 +69,16 @@ def test_a_script_that_hands_the_variable_on_is_accepted_and_works(tmp_path, scr
         ("exec srv ${V:---port 1}", "also replaces an empty value"),
         ("exec docker run image srv $V", "container tool"),
         ("exec srv $V 'x", "never closed"),
+        ("exec srv $V &", "watches another process"),
+        ("exec srv $V | tee l", "watches another process"),
+        ("(exec srv $V)", "watches another process"),
+        ("unset V\nexec srv $V", "changes the variable"),
+        ("read V </f\nexec srv $V", "changes the variable"),
+        ("for V in a; do :; done\nexec srv $V", "changes the variable"),
+        ("IFS=,\nexec srv $V", "IFS changes"),
+        ("exec srv $V\r", "glued"),
+        ("cmd=(srv $V)\nexec ${cmd[@]}", "not expanded"),
+        ("exec sh -c 'srv $V'", "not expanded"),
     ],
 )
 def test_a_script_that_does_not_is_refused_with_what_to_write(script, why):

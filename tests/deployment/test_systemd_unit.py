@@ -320,6 +320,7 @@ def test_a_script_gets_its_flags_by_a_variable(ask_systemd):
         ("/opt/start.sh", "#!/bin/sh\nexec srv $AUTOTUNE_ARGUMENTS\n", "*", "cannot reach the server"),
         ("/opt/start.sh", "#!/bin/sh\nexec srv\n", "1", "is not expanded"),
         ("/opt/start.sh", "#!/bin/sh\nexport A=2\nexec srv $AUTOTUNE_ARGUMENTS\n", "1", "sets the variable A"),
+        ("/opt/start.sh", "#!/bin/sh\nexec sudo srv $AUTOTUNE_ARGUMENTS\n", "1", "sudo keeps variables"),
         ("/usr/bin/sudo /opt/start.sh", "#!/bin/sh\nexec srv $AUTOTUNE_ARGUMENTS\n", "1", "sudo keeps variables"),
         ("/bin/sh -c '/opt/start.sh'", "#!/bin/sh\nexec srv $AUTOTUNE_ARGUMENTS\n", "1", "without exec"),
     ],
