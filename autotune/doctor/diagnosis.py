@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from autotune.clock import Clock, SystemClock
 from autotune.deployment.data_path import open_data_path
@@ -23,13 +24,16 @@ from autotune.doctor.server import examine_server
 from autotune.doctor.service import Launches, examine_service
 from autotune.doctor.study import StudyFacts, examine_study
 from autotune.doctor.way import examine_way
-from autotune.errors import AutotuneError, UserError
+from autotune.errors import AutotuneError, SettingsError, UserError
 from autotune.export.findings import estimate_noise
 from autotune.search_space import SearchSpace
 from autotune.servers.base import ServerDialect
 from autotune.settings import StudySettings
 from autotune.tuner import open_dialect
 from autotune.tuner.limits import Limits
+
+_FAR_AREAS: Final = (Area.WAY, Area.RIGHTS, Area.UNIT, Area.HOST, Area.SERVER)
+"""What is looked at on the machine of the service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,11 @@ def diagnose(settings: StudySettings, directory: Path, limits: Limits, clock: Cl
     study = examine_study(exam, settings, directory, limits)
     with ThreadPoolExecutor(max_workers=1) as pool:
         machine = pool.submit(examine_machine, exam, settings, directory)
-        journal_load_s = _examine_deployment(exam, settings, study, directory, clock)
+        journal_load_s = None
+        try:
+            journal_load_s = _examine_deployment(exam, settings, study, directory, clock)
+        except AutotuneError as error:  # the connection, most likely, between two questions
+            exam.fail_rest(_FAR_AREAS, error)
         machine.result()
     trials = () if study.view is None else study.view.trials
     expected = exam.ask(
@@ -90,7 +98,7 @@ def _examine_deployment(
     with ExitStack() as stack:
         host = examine_way(exam, settings.deployment, clock, stack)
         if host is None:
-            for area in (Area.RIGHTS, Area.UNIT, Area.HOST, Area.SERVER):
+            for area in _FAR_AREAS:
                 exam.skip_rest(area, "needs login" if settings.deployment.host else "needs address")
             return None
         return _examine_service(exam, settings, study, host)
@@ -99,7 +107,12 @@ def _examine_deployment(
 def _examine_service(exam: Examination, settings: StudySettings, study: StudyFacts, host: Host) -> float | None:
     """Look at the service and its server on a connected host."""
     space = study.space
-    dialect = None if space is None else open_dialect(settings, space)
+    dialect = None
+    if space is not None:
+        try:
+            dialect = open_dialect(settings, space)
+        except SettingsError as error:
+            exam.note("flags", judge_error(error))
     examine_rights(exam, host, settings.deployment.unit or "")
     launches = None if space is None or dialect is None else _list_launches(settings, space, dialect)
     service = examine_service(exam, host, settings, launches)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from autotune.clock import Clock
@@ -93,6 +93,13 @@ class Examination:
         for name, check in CHECKS.items():
             if check.area is area:
                 self.note(name, skipped(reason))
+
+    def fail_rest(self, areas: Sequence[Area], error: AutotuneError) -> None:
+        """Note an error that ended the examination of some areas at the first check that was not looked at."""
+        with self._lock:
+            left = [name for name, check in CHECKS.items() if check.area in areas and name not in self._judgements]
+        for name in left:
+            self.note(name, judge_error(error) if name == left[0] else skipped(f"needs {left[0]}"))
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings in the order of the catalogue."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.deployment.base import Observation, Occupant, explain_foreign
@@ -20,6 +21,15 @@ NO_SERVICE = 'deployment.kind = "local": the tuner starts the server itself, on 
 NO_SERVER = "no server runs; the first boot will tell"
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was looked at, and by whom."""
+
+    dialect: ServerDialect
+    deployment: LocalDeployment
+    observation: Observation
+
+
 def examine_local_server(
     exam: Examination, settings: StudySettings, space: SearchSpace | None, directory: Path
 ) -> None:
@@ -30,18 +40,34 @@ def examine_local_server(
         exam.skip_rest(Area.HOST, "needs search space")
         exam.skip_rest(Area.SERVER, "needs search space")
         return
-    dialect = open_dialect(settings, space)
-    deployment = _describe(settings, space, dialect, directory)
-    seen = exam.ask("port", deployment.observe, lambda found: judge_occupant(found, deployment.url))
+    known = space
+    seen = exam.ask(
+        "port",
+        lambda: _look(settings, known, directory),
+        lambda found: judge_occupant(found.observation, found.deployment.url),
+    )
     exam.skip_rest(Area.HOST, NO_SERVICE)
-    if seen is None or seen.occupant is Occupant.NOBODY:
+    if seen is None or seen.observation.occupant is Occupant.NOBODY:
         exam.skip_rest(Area.SERVER, "needs port" if seen is None else NO_SERVER)
-    elif seen.occupant is Occupant.FOREIGN:
+    elif seen.observation.occupant is Occupant.FOREIGN:
         exam.skip_rest(Area.SERVER, "another program listens there")
-    elif not seen.is_listening:
+    elif not seen.observation.is_listening:
         exam.skip_rest(Area.SERVER, "the server is still loading")
     else:
-        examine_server(exam, settings, space, dialect, deployment.url, deployment.read_environment)
+        examine_server(exam, settings, space, seen.dialect, seen.deployment.url, seen.deployment.read_environment)
+
+
+def _look(settings: StudySettings, space: SearchSpace, directory: Path) -> _Seen:
+    """Describe the deployment, which is looked at and never entered, and look."""
+    dialect = open_dialect(settings, space)
+    deployment = LocalDeployment(
+        baseline=dialect.render_launch(space.resolve(settings.baseline)),
+        host=settings.server.host,
+        port=settings.server.port,
+        folder=directory,
+        stop_timeout_s=settings.server.stop_timeout_s,
+    )
+    return _Seen(dialect, deployment, deployment.observe())
 
 
 def judge_occupant(seen: Observation, url: str) -> Judgement:
@@ -54,14 +80,3 @@ def judge_occupant(seen: Observation, url: str) -> Judgement:
     if not seen.is_listening:
         return ok(f"the baseline is loading as process {seen.pid} ({command})")
     return ok(f"the baseline listens at {url} as process {seen.pid} ({command})")
-
-
-def _describe(settings: StudySettings, space: SearchSpace, dialect: ServerDialect, directory: Path) -> LocalDeployment:
-    """Return the deployment, which is looked at and never entered."""
-    return LocalDeployment(
-        baseline=dialect.render_launch(space.resolve(settings.baseline)),
-        host=settings.server.host,
-        port=settings.server.port,
-        folder=directory,
-        stop_timeout_s=settings.server.stop_timeout_s,
-    )

@@ -43,12 +43,12 @@ def examine_server(
         exam: where findings go.
         settings: the study.
         space: its search space; ``None`` when it is wrong.
-        dialect: how the server is asked; ``None`` when the search space is wrong.
+        dialect: how the server is asked; ``None`` when the study does not say so.
         url: its address.
         read_environment: returns the variables its process was started with.
     """
     if dialect is None or space is None:
-        exam.skip_rest(Area.SERVER, "needs search space")
+        exam.skip_rest(Area.SERVER, "needs search space" if space is None else "needs flags")
         return
     known = space
     exam.ask("traffic", lambda: dialect.count_requests(url), judge_traffic)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,18 +121,16 @@ def look_at_storage(url: str | None, directory: Path) -> StorageState:
     Raises:
         SettingsError: the URL is wrong, its driver is missing, or its server does not answer.
     """
+    if url is None:
+        return _look_at_file(directory / DATABASE_NAME)
     import sqlalchemy  # noqa: PLC0415  # slow to import
 
-    if url is None:
-        path = directory / DATABASE_NAME
-        return StorageState(str(path), path.is_file(), _find_blocked(path))
     try:
         parsed = sqlalchemy.make_url(url)
     except sqlalchemy.exc.ArgumentError as error:
         raise SettingsError("storage is no URL", where="storage", hint="see docs/settings.md") from error
     if parsed.get_backend_name() == "sqlite":
-        path = Path(parsed.database or ":memory:")
-        return StorageState(str(path), path.is_file(), _find_blocked(path))
+        return _look_at_file(Path(parsed.database or ":memory:"))
     place = parsed.render_as_string(hide_password=True)
     try:
         engine = sqlalchemy.create_engine(parsed, connect_args={"connect_timeout": _CONNECT_TIMEOUT_S})
@@ -145,6 +145,25 @@ def look_at_storage(url: str | None, directory: Path) -> StorageState:
             where=place,
             hint="check the URL, the server, and that its driver is installed",
         ) from error
+
+
+def _look_at_file(path: Path) -> StorageState:
+    """Look at a SQLite file, opened for reading only.
+
+    Raises:
+        SettingsError: it is no database.
+    """
+    has_study = False
+    if path.is_file():
+        try:
+            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+                found = connection.execute("select count(*) from sqlite_master where name = 'studies'").fetchone()
+        except sqlite3.Error as error:
+            raise SettingsError(
+                f"the study's database cannot be read: {error}", where=str(path), hint="name another file"
+            ) from error
+        has_study = bool(found[0])
+    return StorageState(str(path), has_study, _find_blocked(path))
 
 
 def _find_blocked(path: Path) -> str | None:
@@ -167,7 +186,7 @@ def judge_storage(state: StorageState) -> Judgement:
     """Say whether trials can be stored."""
     if state.blocked is not None:
         return problem(state.blocked, "make it writable, or name another folder with --study-directory", UserError)
-    return ok(f"{state.place} {'is there' if state.has_study else 'will be made'}")
+    return ok(f"{state.place} {'holds studies' if state.has_study else 'can be made'}")
 
 
 def read_stored(settings: StudySettings, directory: Path) -> StudyView | None:

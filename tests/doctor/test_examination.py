@@ -86,8 +86,20 @@ def test_the_first_judgement_stays_and_the_rest_of_an_area_is_skipped(exam):
     assert levels(exam) == {"end": Level.WARNING, "smallest gain": Level.SKIPPED}
 
 
+def test_an_error_between_two_questions_is_noted_once_and_skips_the_rest(exam):
+    exam.note("sudo", ok(""))
+    exam.fail_rest((Area.RIGHTS, Area.NIGHT), HostBusyError("held"))
+
+    assert [(finding.check, finding.judgement.found) for finding in exam.findings()] == [
+        ("tools", "held"),
+        ("sudo", ""),
+        ("end", "needs tools"),
+        ("smallest gain", "needs tools"),
+    ]
+
+
 def test_findings_come_in_the_order_of_the_catalogue(exam):
-    for check in reversed(CHECKS):
+    for check in reversed(list(CHECKS)):
         exam.note(check, ok(""))
 
     assert [finding.check for finding in exam.findings()] == list(CHECKS)

@@ -202,7 +202,9 @@ def test_a_process_that_has_just_gone_is_said():
 
 
 def judge_it(unit: Unit) -> Judgement:
-    launches = Launches((LaunchSpec((), {}, ("--speculative-ddtree-budget", "8")),), {"--speculative-ddtree-budget": True})
+    launches = Launches(
+        (LaunchSpec((), {}, ("--speculative-ddtree-budget", "8")),), {"--speculative-ddtree-budget": True}
+    )
     return judge_launch(unit, launches, make_settings())
 
 
@@ -212,9 +214,7 @@ def test_a_direct_launch_takes_flags():
 
 def test_a_container_is_refused_with_what_to_do():
     argv = ("/usr/bin/docker", "run", "sglang")
-    unit = replace(
-        UNIT, argv=argv, words=tuple(Word(word, word) for word in argv), launch_kind=LaunchKind.CONTAINER
-    )
+    unit = replace(UNIT, argv=argv, words=tuple(Word(word, word) for word in argv), launch_kind=LaunchKind.CONTAINER)
 
     with pytest.raises(UnitUnsupportedError, match="container"):
         judge_it(unit)
