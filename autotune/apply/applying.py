@@ -62,6 +62,7 @@ def apply(site: Site, wanted: Wanted, *, drain: bool, start: bool, now: str) -> 
         study=wanted.study,
         trial=wanted.trial,
         started_at=now,
+        file_name=site.file.name,
         before_digest=before.digest,
         before_mode=before.mode,
         before_user_id=before.user_id,

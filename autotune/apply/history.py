@@ -50,6 +50,7 @@ class Step:
         study: name of the study.
         trial: number of the trial.
         started_at: UTC, ISO 8601.
+        file_name: name of the drop-in.
         before_digest: SHA-256 of the file that was there; ``None`` when there was none.
         before_mode: its permission bits.
         before_user_id: its owner.
@@ -64,6 +65,7 @@ class Step:
     study: str
     trial: int
     started_at: str
+    file_name: str
     before_digest: str | None
     before_mode: int
     before_user_id: int

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autotune.apply.history import Change, FileState, History, Step
 from autotune.apply.site import Site
 from autotune.apply.wanted import render_diff
@@ -28,10 +30,11 @@ def rollback(site: Site, *, forced: bool, drain: bool) -> str:
     if not history.steps:
         return "nothing to take back: no apply is recorded on this host"
     step = history.steps[-1]
+    file = replace(site.file, name=step.file_name)
     state = service.read_state()
-    current, before = site.file.read(), site.archive.read_before(step)
+    current, before = file.read(), site.archive.read_before(step)
     if current.digest not in {before.digest, step.written_digest} and not forced:
-        _keep_theirs(site, step, current, forced=False)
+        _keep_theirs(replace(site, file=file), step, current, forced=False)
     if state.is_up:
         note = service.look_for_users(drain=drain)
         if note is not None:
@@ -64,6 +67,7 @@ def put_back(site: Site, history: History, *, forced: bool = False) -> str:
     if change is None:
         return "nothing was left to put back"
     step, service, archive = change.step, site.service, site.archive
+    site = replace(site, file=replace(site.file, name=step.file_name))
     before = archive.read_before(step)
     current = site.file.read()
     notes = []

@@ -65,6 +65,11 @@ from autotune.tuner.interruption import Interruption
 )
 @click.option("--yes", "is_agreed", is_flag=True, help="With --apply: do not ask.")
 @click.option("--start", is_flag=True, help="With --apply: start a service that does not run.")
+@click.option(
+    "--name",
+    metavar="FILE.conf",
+    help="With --apply: name of the drop-in in /etc/systemd/system/UNIT.d; default: 50-autotune.conf.",
+)
 @service_change.options
 @click.option(
     "--json", "as_json", is_flag=True, help="Print trial, configuration, flags, variables and reason as data."

@@ -27,7 +27,6 @@ def command(
     drain: bool,
     host: str | None,
     ssh_config: str | None,
-    name: str | None,
     unit: str | None,
     force: bool,
 ) -> None:
@@ -40,5 +39,5 @@ def command(
         settings = study_argument.open_view(None, None).view.settings
     else:
         settings, _ = study_argument.find_stored(study, study_directory)
-    with service_change.opened(settings, host=host, unit=unit, ssh_config=ssh_config, name=name) as (site, _):
+    with service_change.opened(settings, host=host, unit=unit, ssh_config=ssh_config) as (site, _):
         render.say(clean(rollback(site, forced=force, drain=drain)))

@@ -30,11 +30,6 @@ _OPTIONS = (
         "--host", metavar="DESTINATION", help="Machine of the service instead of the study's, as ssh takes it."
     ),
     click.option("--ssh-config", metavar="FILE", help="Read this file instead of ~/.ssh/config."),
-    click.option(
-        "--name",
-        metavar="FILE.conf",
-        help="Name of the drop-in in /etc/systemd/system/UNIT.d; default: 50-autotune.conf.",
-    ),
 )
 
 
@@ -47,7 +42,7 @@ def options(command: Command) -> Command:
 
 @contextmanager
 def opened(
-    settings: StudySettings, *, host: str | None, unit: str | None, ssh_config: str | None, name: str | None
+    settings: StudySettings, *, host: str | None, unit: str | None, ssh_config: str | None, name: str | None = None
 ) -> Iterator[tuple[Site, Interruption]]:
     """Open the site of a change; a signal ends it where nothing is half done, with the exit code that a shell expects."""
     if name is not None and ("/" in name or not name.endswith(".conf") or name.startswith(".")):

@@ -15,6 +15,7 @@ def a_step(number: int = 1, **other) -> Step:
         "study": "kimi",
         "trial": 7,
         "started_at": "2026-03-01T22:00:00+00:00",
+        "file_name": "50-autotune.conf",
         "before_digest": None,
         "before_mode": 0o644,
         "before_user_id": 0,

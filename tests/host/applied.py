@@ -26,17 +26,20 @@ ON_HOST: Final = Path("/root/work")
 """Where a study lies on the host itself."""
 
 
-def finished_study(folder: Path, lab: Lab, host: Container, user: str = "root", **server: Any) -> Path:
+def finished_study(
+    folder: Path, lab: Lab, host: Container, user: str = "root", *, is_forwarded: bool = True, **server: Any
+) -> Path:
     """Write the sample study as if it had tuned the host's service, and return the folder to work in.
 
     Args:
         folder: an empty one.
         lab: the network.
         host: where the service is.
-        user: who connects to it from this process.
+        user: who connects to it.
+        is_forwarded: from this process; False for a program that runs inside the lab.
         server: settings of the server instead of the usual ones.
     """
-    where = {"host": host.alias(user), "ssh_config": str(lab.ssh_config(host, is_forwarded=True))}
+    where = {"host": host.alias(user), "ssh_config": str(lab.ssh_config(host, is_forwarded=is_forwarded))}
     write_study(folder / "studies" / "sample", _settings(where, server))
     return folder
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import shlex
 import signal
+import sys
 import threading
 import urllib.request
 from pathlib import Path
@@ -23,13 +26,17 @@ from tests.host.applied import (
     run_command,
 )
 from tests.host.container import Container
-from tests.host.lab import Lab
+from tests.host.lab import CHECKOUT, Lab
 from tests.host.service import PORT, UNIT, set_faults, start_stand_in, wait_until_serving
 from tests.host.state import HostSnapshot, compare, ignore_files, snapshot, wait_until_none
-from tests.host.tuner_process import Place, Tuner
+from tests.host.tuner_process import Place, Tuner, run_tuner
 
 SYSTEMD_OWN = "/run/systemd/transient"
 """Made by systemd itself when the first transient unit comes; it stays."""
+
+ALL = os.environ.get("AUTOTUNE_ALL_FAULTS") == "1"
+KILLED_AFTER = range(1, 18) if ALL else (6, 8, 10, 13, 16)
+"""Numbers of changing commands before which an apply is killed; all of them with AUTOTUNE_ALL_FAULTS=1."""
 
 APPLY = ("export", "sample", "--apply", "--yes")
 ROLLBACK = ("rollback", "sample")
@@ -78,14 +85,14 @@ def test_an_apply_on_the_host_itself(lab: Lab, host: Container, tmp_path: Path):
     finished_study_on_host(tmp_path, host)
     before = look(host)
 
-    applied = Tuner(lab, host, ON_HOST, Place.ON_HOST, APPLY)
+    code, said = run_tuner(lab, host, ON_HOST, Place.ON_HOST, APPLY)
 
-    assert applied.wait(60) == 0, applied.text
+    assert code == 0, said
     assert set(RECOMMENDED) <= set(run_command(host))
 
-    back = Tuner(lab, host, ON_HOST, Place.ON_HOST, ROLLBACK)
+    code, said = run_tuner(lab, host, ON_HOST, Place.ON_HOST, ROLLBACK)
 
-    assert back.wait(60) == 0, back.text
+    assert code == 0, said
     assert find_differences(host, before) == []
 
 
@@ -235,15 +242,102 @@ def test_ctrl_c_while_the_server_loads_puts_back_what_was_there(lab: Lab, host: 
     """Case 70 (a)."""
     start_stand_in(host)
     set_faults(host, {"fault": "slow", "seconds": 60, "budgets": [8]})
-    folder = finished_study(tmp_path, lab, host, ready_timeout_s=120.0, stall_timeout_s=100.0)
+    folder = finished_study(tmp_path, lab, host, is_forwarded=False, ready_timeout_s=120.0, stall_timeout_s=100.0)
     before = look(host)
 
     applied = Tuner(lab, host, folder, Place.ROOT, APPLY)
-    assert applied.wait_until_said(f"restarting {UNIT}", timeout_s=30)
-    applied.process.send_signal(signal.SIGINT)
+    try:
+        assert applied.wait_until_said(f"restarting {UNIT}"), applied.text
+        applied.process.send_signal(signal.SIGINT)
 
-    assert applied.wait(60) == 130, applied.text
+        assert applied.wait(60) == 130, applied.text
+    finally:
+        applied.close()
     assert "the state before is back" in applied.text
+    assert find_differences(host, before) == []
+
+
+def test_a_connection_that_is_lost_while_the_server_loads_is_made_again_and_the_host_put_back(
+    lab: Lab, host: Container, tmp_path: Path
+):
+    """Case 70 (b)."""
+    start_stand_in(host)
+    set_faults(host, {"fault": "slow", "seconds": 60, "budgets": [8]})
+    folder = finished_study(tmp_path, lab, host, is_forwarded=False, ready_timeout_s=120.0, stall_timeout_s=100.0)
+    before = look(host)
+
+    applied = Tuner(lab, host, folder, Place.ROOT, APPLY)
+    try:
+        assert applied.wait_until_said(f"restarting {UNIT}"), applied.text
+        host.shell("systemctl stop ssh; pkill -KILL -f '^sshd: root@'")  # only what runs on the test host
+        assert applied.wait_until_said("putting back what was there before"), applied.text
+        host.shell("systemctl start ssh")
+
+        assert applied.wait(120) == 3, applied.text
+    finally:
+        applied.close()
+    assert "the state before is back" in applied.text
+    assert find_differences(host, before) == []
+
+
+@pytest.mark.parametrize("after", KILLED_AFTER)
+def test_an_apply_that_was_killed_is_finished_by_a_rollback(lab: Lab, host: Container, tmp_path: Path, after: int):
+    """Killed before its command number ``after`` that changes something; case 70."""
+    start_stand_in(host)
+    finished_study_on_host(tmp_path, host)
+    before = look(host)
+
+    line = shlex.join([sys.executable, "-m", "tests.host.dying_apply", str(after), *APPLY])
+    said = host.shell(f"cd {ON_HOST} && PYTHONPATH={CHECKOUT} {line} 2>&1; echo code $?", timeout_s=90)
+
+    assert said.endswith("code 137\n"), said
+
+    code, said = run_tuner(lab, host, ON_HOST, Place.ON_HOST, APPLY)
+
+    assert code in {0, 3}, said  # 0: killed before anything was begun, or when all was done
+    assert code == 0 or "run `autotune rollback sample`" in said
+
+    code, said = run_tuner(lab, host, ON_HOST, Place.ON_HOST, ROLLBACK)
+
+    assert code == 0, said
+    assert find_differences(host, before) == []
+
+
+@pytest.mark.parametrize("after", [3, 5, 6, 7, 9] if ALL else [6])
+def test_a_rollback_that_was_killed_is_finished_by_the_next(lab: Lab, host: Container, tmp_path: Path, after: int):
+    start_stand_in(host)
+    finished_study_on_host(tmp_path, host)
+    before = look(host)
+    code, said = run_tuner(lab, host, ON_HOST, Place.ON_HOST, APPLY)
+    assert code == 0, said
+
+    line = shlex.join([sys.executable, "-m", "tests.host.dying_apply", str(after), *ROLLBACK])
+    said = host.shell(f"cd {ON_HOST} && PYTHONPATH={CHECKOUT} {line} 2>&1; echo code $?", timeout_s=90)
+
+    assert said.endswith("code 137\n"), said
+
+    code, said = run_tuner(lab, host, ON_HOST, Place.ON_HOST, ROLLBACK)
+
+    assert code == 0, said
+    assert find_differences(host, before) == []
+
+
+def test_an_apply_in_the_middle_of_which_the_power_fails_is_finished_after_the_boot(
+    lab: Lab, host: Container, tmp_path: Path
+):
+    start_stand_in(host)
+    finished_study_on_host(tmp_path, host)
+    before = look(host)
+    line = shlex.join([sys.executable, "-m", "tests.host.dying_apply", "12", *APPLY])
+    host.shell(f"cd {ON_HOST} && PYTHONPATH={CHECKOUT} {line} 2>&1; echo code $?; sync", timeout_s=90)
+    assert "ExecStart=" in host.shell(f"cat {DROP_IN}")
+
+    host.crash()
+    host.boot()
+    wait_until_serving(host)
+    code, said = run_tuner(lab, host, ON_HOST, Place.ON_HOST, ROLLBACK)
+
+    assert code == 0, said
     assert find_differences(host, before) == []
 
 
@@ -252,7 +346,7 @@ def test_requests_of_others_are_not_cut_off(lab: Lab, host: Container, tmp_path:
     folder = finished_study(tmp_path, lab, host)
     before = look(host)
     url = f"http://127.0.0.1:{lab.forward(host.ip, PORT)}/generate"
-    body = json.dumps({"text": "x", "sampling_params": {"max_new_tokens": 20000, "ignore_eos": True}}).encode()
+    body = json.dumps({"text": "x", "sampling_params": {"max_new_tokens": 60000, "ignore_eos": True}}).encode()
     request = urllib.request.Request(url, body, {"content-type": "application/json"})
 
     def ask() -> None:
