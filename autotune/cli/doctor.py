@@ -76,16 +76,21 @@ def render_lines(settings: StudySettings, diagnosis: Diagnosis) -> Iterator[str]
     yield f"Study {settings.name}"
     for area in Area:
         findings = [finding for finding in diagnosis.findings if CHECKS[finding.check].area is area]
-        reasons = {finding.judgement.found for finding in findings if finding.judgement.level is Level.SKIPPED}
         if not findings:
             continue
         yield ""
         yield area.value
-        if len(reasons) == 1 and all(finding.judgement.level is Level.SKIPPED for finding in findings):
-            yield from _render_line(Level.SKIPPED, render_count(len(findings), "check"), clean(reasons.pop()))
-            continue
+        shown: set[str] = set()
         for finding in findings:
-            yield from _render_finding(finding)
+            reason = finding.judgement.found
+            names = [each.check for each in findings if each.judgement == finding.judgement]
+            if finding.judgement.level is not Level.SKIPPED or len(names) == 1:
+                yield from _render_finding(finding)
+            elif reason not in shown:
+                shown.add(reason)
+                yield from _render_line(
+                    Level.SKIPPED, render_count(len(names), "check"), f"{clean(reason)}: {', '.join(names)}"
+                )
     yield ""
     yield render_verdict(diagnosis)
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from autotune.deployment.host import Host
+from autotune.deployment.local_host import LocalHost
 from autotune.doctor.catalogue import Area
 from autotune.doctor.examination import Examination
 from autotune.doctor.finding import Judgement, ok, problem, skipped, warning
@@ -21,6 +23,7 @@ MIB: Final = 2**20
 _LEAST_DISK: Final = 200 * MIB
 _ENOUGH_DISK: Final = 2 * GIB
 _ENOUGH_MEMORY: Final = 2 * GIB
+_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +42,13 @@ class Session:
         is_login: whether it runs in the scope of a login session, which ends with the login where the host says so.
         is_remote: whether the terminal came over SSH.
         is_kept: whether tmux or screen keeps it when the terminal goes.
+        is_ended: whether this machine ends everything of a login with it (``KillUserProcesses=yes``), tmux too.
     """
 
     is_login: bool
     is_remote: bool
     is_kept: bool
+    is_ended: bool = False
 
 
 def examine_machine(exam: Examination, settings: StudySettings, directory: Path) -> None:
@@ -108,15 +113,29 @@ def look_at_session(environment: Mapping[str, str], cgroup: Path = Path("/proc/s
         groups = cgroup.read_text(encoding="utf-8", errors="replace")
     except OSError:
         groups = ""
+    is_login = re.search(r"/session-[^/]+\.scope", groups) is not None
     return Session(
-        is_login=re.search(r"/session-[^/]+\.scope", groups) is not None,
+        is_login=is_login,
         is_remote="SSH_CONNECTION" in environment,
         is_kept="TMUX" in environment or "STY" in environment,
+        is_ended=is_login and ends_logins(LocalHost()),
     )
+
+
+def ends_logins(host: Host) -> bool:
+    """Whether a machine ends all processes of a login with it; False where nobody manages logins."""
+    service, path = "org.freedesktop.login1", "/org/freedesktop/login1"
+    command = ("busctl", "get-property", service, path, f"{service}.Manager", "KillUserProcesses")
+    return host.run(command, timeout_s=_TIMEOUT_S, is_idempotent=True).text.split() == ["b", "true"]
 
 
 def judge_session(session: Session) -> Judgement:
     """Say whether a night would end with the login: a closed terminal is SIGHUP, and the tuner then restores and ends."""
+    if session.is_login and session.is_ended:
+        return warning(
+            "KillUserProcesses=yes: everything that this login has started ends with it, tmux too",
+            "loginctl enable-linger, then start with: systemd-run --user --scope tmux",
+        )
     if session.is_kept:
         return ok("tmux or screen keeps this terminal")
     if session.is_remote:
@@ -126,7 +145,7 @@ def judge_session(session: Session) -> Judgement:
         )
     if session.is_login:
         return warning(
-            "this is a login session; when it ends, a night started from it may end too",
-            "start inside tmux, and loginctl enable-linger where KillUserProcesses=yes is set",
+            "this is a login session; when its terminal closes, a night started from it ends",
+            "start inside tmux or screen",
         )
     return ok("no login session that could end")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from autotune.cli.doctor import render_lines, render_verdict
-from autotune.doctor.catalogue import CHECKS, Area
+from autotune.doctor.catalogue import CHECKS
 from autotune.doctor.diagnosis import Diagnosis
 from autotune.doctor.finding import Finding, Level, ok, problem, skipped, warning
 from autotune.doctor.night import Estimate, Expectation
@@ -128,12 +128,19 @@ def test_a_warning_is_followed_by_what_to_do():
     assert lines[5].strip() == "-> make room"
 
 
-def test_an_area_that_is_skipped_as_a_whole_takes_one_line():
-    names = [name for name, check in CHECKS.items() if check.area is Area.UNIT]
+def test_what_is_skipped_for_one_reason_takes_one_line():
+    lines = render(
+        Finding("unit", problem("the unit is not-found", "see to it")),
+        Finding("state", skipped("needs unit")),
+        Finding("type", skipped("needs unit")),
+        Finding("launch", skipped("needs files read")),
+    )
 
-    lines = render(*(Finding(name, skipped("needs unit")) for name in names))
-
-    assert lines[2:4] == ["the service", f"  skipped  {len(names)} checks             needs unit"]
+    assert lines[4].strip() == "-> see to it"
+    assert lines[5:7] == [
+        "  skipped  2 checks              needs unit: state, type",
+        "  skipped  launch                needs files read",
+    ]
 
 
 def test_text_of_a_host_cannot_steer_the_terminal():

@@ -72,6 +72,13 @@ def test_a_night_that_would_end_with_the_login_is_said(tmp_path, group, environm
     assert judge_session(session).level is level
 
 
+def test_a_machine_that_ends_logins_ends_tmux_too():
+    judged = judge_session(Session(is_login=True, is_remote=True, is_kept=True, is_ended=True))
+
+    assert judged.level is Level.WARNING
+    assert "KillUserProcesses=yes" in judged.found
+
+
 def test_a_machine_without_control_groups_says_nothing(tmp_path):
     assert look_at_session({}, tmp_path / "nothing") == Session(False, False, False)
 
