@@ -18,7 +18,7 @@ from autotune.export.wording import clean
 from autotune.search_space import search_space_of
 from autotune.settings import StudySettings, Value
 from autotune.study_view import load_study
-from autotune.tuner import Limits, NightOutcome, run
+from autotune.tuner import Limits, NightOutcome, open_dialect, run
 
 DEFAULT_TRIALS = 20
 
@@ -58,6 +58,12 @@ DEFAULT_TRIALS = 20
     is_flag=True,
     help="Stop a server although requests of others are in flight; it finishes them and refuses new ones.",
 )
+@click.option(
+    "--dry-run",
+    "is_dry_run",
+    is_flag=True,
+    help="Print what one trial would run and write, in order; change nothing. The trial is the first one listed.",
+)
 @click.option("--no-pruning", is_flag=True, help="Measure every trial to its end.")
 @click.option("--seed", type=int, metavar="N", help="Seed of the search instead of the study's.")
 @study_argument.directory_option
@@ -73,6 +79,7 @@ def command(
     until: datetime | None,
     tries: tuple[dict[str, Value], ...],
     drain: bool,
+    is_dry_run: bool,
     no_pruning: bool,
     seed: int | None,
     study_directory: Path | None,
@@ -86,6 +93,9 @@ def command(
     """
     settings = apply_options(study_argument.find_settings(study), tries=tries, no_pruning=no_pruning, seed=seed)
     directory = study_argument.find_directory(settings, study_directory)
+    if is_dry_run:
+        show_rehearsal(settings, directory)
+        return
     if trials is None and duration_s is None and until is None:
         trials = DEFAULT_TRIALS
     limits = Limits(trials=trials, duration_s=duration_s, until=until)
@@ -97,6 +107,23 @@ def command(
     for line in render_ending(settings, directory, outcome, in_default_place=study_directory is None):
         render.say(clean(line))
     context.exit(outcome.exit_code)
+
+
+def show_rehearsal(settings: StudySettings, directory: Path) -> None:
+    """Print what one trial would do."""
+    from autotune.tuner import rehearsal  # noqa: PLC0415  # only a dry run needs it
+
+    space = search_space_of(settings)
+    dialect = open_dialect(settings, space)
+    configuration = rehearsal.choose_configuration(space, settings)
+    render.say(f"one trial, for example {space.describe(configuration)}; nothing is changed")
+    if settings.deployment.kind == "systemd":
+        lines = rehearsal.render_rehearsal(
+            rehearsal.rehearse(settings, space, dialect, configuration, directory.absolute())
+        )
+    else:
+        lines = rehearsal.render_local(dialect.render_launch(configuration))
+    render.show("\n".join(clean(line) for line in lines))
 
 
 def apply_options(

@@ -60,6 +60,16 @@ def fence(folder: str, token: str, command: Sequence[str]) -> tuple[str, ...]:
     return ("sh", "-c", _FENCE, "fence", RUN_FOLDER, folder, token, *command)
 
 
+def unfence(command: Sequence[str]) -> tuple[str, ...]:
+    """Return what :func:`fence` was given; another command as it is.
+
+    >>> unfence(fence("/run/autotune/x.service", "token", ["rm", "-f", "y"]))
+    ('rm', '-f', 'y')
+    """
+    words = tuple(command)
+    return words[7:] if words[:4] == ("sh", "-c", _FENCE, "fence") else words
+
+
 class Lease:
     """The right to change one service, renewed in the background until it is released.
 
