@@ -261,45 +261,50 @@ def _render_command(unit: Unit, launch: LaunchSpec, tuned: Mapping[str, bool], a
             where=where,
             hint='run the server itself as the service, or run autotune inside the container with kind = "local"',
         )
-    texts = [word.text for word in unit.words]
-    _check_variables_arrive(unit, texts, launch)
+    line = _written_line(unit)
+    _check_variables_arrive(unit, line, launch)
     if unit.launch_kind is LaunchKind.SCRIPT:
         if unit.script is None:
             raise UnitUnsupportedError("the start script cannot be read", where=where, hint="see who may read it")
-        if (index := find_line(texts)) is not None:
-            exchange_arguments(texts[index], {}, ())  # its own exec must reach the script
+        if line is not None:
+            exchange_arguments(line, {}, ())  # its own exec must reach the script
         check_script(unit.script.text, unit.script.path, arguments_variable, tuned)
         return None
     _check_variables(unit, tuned)
     if unit.launch_kind is LaunchKind.DIRECT:
-        _check_end_of_options(texts, where)
+        _check_end_of_options(unit.argv, where)
         return replace_flags(unit.words, tuned, launch.arguments, expands_variables=unit.expands_variables)
-    index = find_line(texts)
-    if index is None:
+    index = find_line(unit.argv)
+    if index is None or line is None:
         raise UnitUnsupportedError("the line of the shell is not in the unit's files", where=where)
-    if unit.expands_variables and re.match(r"\$[^${]", texts[index]):
+    if unit.expands_variables and re.match(r"\$[^${]", line):
         raise UnitUnsupportedError("the line of the shell is the value of a variable", where=where, hint="write it out")
-    line = exchange_arguments(
-        texts[index], tuned, launch.arguments, write=lambda text: _double(text, is_variable=unit.expands_variables)
+    exchanged = exchange_arguments(
+        line, tuned, launch.arguments, write=lambda text: _double(text, is_variable=unit.expands_variables)
     )
     words = [word.raw for word in unit.words]
-    words[index] = quote_as_written(line)
+    words[index + len(unit.words) - len(unit.argv)] = quote_as_written(exchanged)
     return " ".join(words)
 
 
-def _check_variables_arrive(unit: Unit, texts: Sequence[str], launch: LaunchSpec) -> None:
+def _written_line(unit: Unit) -> str | None:
+    """Return the line for a shell as the unit's files have it; the prefix ``@`` puts one more word before it."""
+    index = find_line(unit.argv)
+    return None if index is None else unit.words[index + len(unit.words) - len(unit.argv)].text
+
+
+def _check_variables_arrive(unit: Unit, line: str | None, launch: LaunchSpec) -> None:
     """See that nothing between systemd and the server drops or replaces the variables of a launch."""
-    index = find_line(texts)
-    inner = () if index is None else find_program(texts[index])
+    inner = () if line is None else find_program(line)
     script = "" if unit.script is None else unit.script.text
-    wall = next(filter(None, map(find_environment_wall, (texts, inner, find_program(script)))), None)
+    wall = next(filter(None, map(find_environment_wall, (unit.argv, inner, find_program(script)))), None)
     is_needed = unit.launch_kind is LaunchKind.SCRIPT or any(value is not None for value in launch.environment.values())
     if wall is not None and is_needed:
         raise UnitUnsupportedError(
             f"{wall} keeps variables from the server", where=unit.name, hint="use User= and Environment= instead"
         )
-    words = list(texts[: skip_wrappers(texts)])
-    for source in (texts[index] if index is not None else "", script):
+    words = list(unit.argv[: skip_wrappers(unit.argv)])
+    for source in (line or "", script):
         words += [token.text for token in split_source(source) if token.is_word]
     for name in launch.environment:
         if any(re.match(rf"{name}\+?=", word) for word in words):

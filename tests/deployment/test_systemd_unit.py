@@ -157,6 +157,7 @@ def test_systemd_reads_a_direct_command_with_other_flags(ask_systemd, line, kept
     [
         ("/bin/bash -lc 'cd / && exec SRV --page-size 1 --n \"%%x\" >>/dev/stderr 2>&1 >&3'", ["--n", "%x"]),
         ('/bin/dash -c "exec SRV \'--page-size\' 1 a\\\\b \\"q  r\\" \\t x" name one', ["ab", "q  r", "x"]),
+        ("@/bin/bash mybash -c 'exec SRV --page-size 1 x'", ["x"]),
         (":/bin/sh -c 'exec SRV --page-size 1 $P'", ["p", "q"]),
         ("/usr/bin/env P=1 /bin/sh -c 'X=1; exec SRV --page-size $$X $$P'", ["1"]),
         ("/bin/bash -euo pipefail -c 'exec 2>/dev/null; exec SRV --enable-x \"$$P\"'", ["p q"]),
@@ -169,6 +170,8 @@ def test_a_real_shell_gets_the_other_flags_from_systemd(ask_systemd, line, kept)
     judged = ask_systemd(render(unit, launch(*ARGUMENTS)), unit=unit.files[0].text)
 
     (command,) = judged.loaded_commands
+    if line.startswith("@"):
+        command[0] = "/bin/bash"
     index = find_line(command)
     words = [word.replace("$$", "$") if unit.expands_variables else word for word in command]
     words[index] = words[index].replace("exec srv", f"exec {PRINT}").replace(">>/dev/stderr 2>&1 >&3", "")

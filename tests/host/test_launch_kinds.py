@@ -66,11 +66,15 @@ def test_a_trial_runs_what_it_asks_for_and_the_baseline_comes_back(host, name):
 
     host.put(trial_drop_in_path("x.service"), render_trial_drop_in(unit, launch, TUNED, **limits))
     trial = start(host, machine)
+    loaded = read_unit(machine, "x")
     restarts = host.shell("systemctl show x -p Restart -p TimeoutStopUSec -p RestartForceExitStatus")
     host.put(trial_drop_in_path("x.service"), render_trial_drop_in(unit, None, TUNED, **limits))
     baseline = start(host, machine)
 
-    assert unit.launch_kind is kind
+    assert unit.launch_kind is loaded.launch_kind is kind
+    if kind is LaunchKind.DIRECT:
+        written = [word.replace("$", "$$") if unit.expands_variables else word for word in launch.arguments]
+        assert list(loaded.argv[-len(written) :]) == written
     assert trial.command[-len(launch.arguments) :] == launch.arguments
     assert tuned_part(trial.command, TUNED) == launch.arguments
     assert {key: trial.environment.get(key) for key in ("A", "B2", "GONE", "KEPT")} == {
