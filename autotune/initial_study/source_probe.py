@@ -32,7 +32,7 @@ for root in roots[:1]:
         except OSError:
             continue
         variables.update(re.findall(r"\bSGLANG_(?:DDTREE|DFLASH)_[A-Z0-9_]+\b", text))
-        if re.search(r"min\(\s*max\(\s*\w*budget\s*//[^,]*\+\s*1\s*,\s*2\s*\)", text):
+        if re.search(r"min\(\s*max\(\s*\w*budget\s*//\s*(?:max\(\s*\w+\s*,\s*1\s*\)|\w+)\s*\+\s*1\s*,\s*2\s*\)", text):
             proofs.add("clipped-width")
         if re.search(r"\btree_is_spine\s*=\s*True\b", text):
             proofs.add("chain-within-block")

@@ -90,7 +90,7 @@ def _head(facts: Facts, choice: Choice, name: str) -> Iterator[str]:
     gpus = "GPUs unknown" if facts.gpus is None else _list_gpus(facts)
     yield from _comment(f"Study of {facts.unit}, written by `autotune init` from what the service runs.")
     yield from _comment(f"Model {facts.model or 'unknown'}; drafter {facts.drafter or 'unknown'}; {gpus}.")
-    yield from _comment(f"{choice.family.title}, version {facts.version or 'unknown'}: {choice.because}.")
+    yield from _comment(f"Server: {choice.family.title}, version {facts.version or 'unknown'}: {choice.because}.")
     yield from _comment(f"Files: {', '.join(facts.files)}.")
     yield "#"
     yield from _comment(
@@ -162,7 +162,7 @@ def _baseline(fit: Fit) -> Iterator[str]:
     others = {arm: configuration for arm, configuration in arms.items() if arm and arm != home}
     for arm, first in others.items():
         configuration = _choose_of_arm(fit, arm, first)
-        yield from _comment(f"The first of the arm {arm!r}, so that no search forgets it.")
+        yield from _comment(f"The {arm} arm: no search may forget it.")
         yield "[[try]]"
         yield from _values(
             {name: configuration[name] for name in fit.space.parameters if _matters(fit, name, configuration)}
