@@ -8,6 +8,7 @@ the number of faults that did, 99 at most.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -42,6 +43,14 @@ def render_row(result: FaultResult) -> str:
     return f"| {result.fault.name} | {result.place.value} | {codes} | {steps} | {result.cells} | {result.seconds:.0f} | {verdict} |"
 
 
+def write_log(folder: Path, result: FaultResult) -> None:
+    """Keep what was said, under the fault's name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    problems = "".join(f"WRONG: {problem}\n" for problem in result.problems)
+    name = "".join(letter if letter.isalnum() else "-" for letter in result.fault.name)
+    (folder / f"{name}.txt").write_text(f"{problems}{result.text}")
+
+
 def main() -> int:
     """Play the campaign."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -49,12 +58,15 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[], metavar="WORDS")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--log", type=Path, metavar="DIR", help="write what each fault's commands said here")
+    parser.add_argument("--skip", type=int, default=0, metavar="N", help="leave out the first N faults")
     parser.add_argument("--oom-after", type=float, default=60.0, metavar="S")
     arguments = parser.parse_args()
     if (obstacle := find_obstacle()) is not None:
         print(obstacle, file=sys.stderr)
         return 99
     place = Place[arguments.place.upper()]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(99))  # so that nothing is left behind
     results: list[FaultResult] = []
     started = time.monotonic()
     with Lab() as lab, tempfile.TemporaryDirectory() as scratch:
@@ -63,12 +75,16 @@ def main() -> int:
         pristine = Pristine(container.boot())
         print("| fault | tuner | exit codes | then | cells | s | verdict |\n|---|---|---|---|---|---|---|", flush=True)
         for turn in range(arguments.repeat):
-            for number, fault in enumerate(choose(list_faults(arguments.oom_after), place, arguments.only)):
+            for number, fault in enumerate(
+                choose(list_faults(arguments.oom_after), place, arguments.only)[arguments.skip :]
+            ):
                 pristine.put_back()
                 folder = Path(scratch) / f"{turn}-{number}"
                 folder.mkdir()
                 results.append(play(lab, container, fault, place, folder, arguments.seed + turn))
                 print(render_row(results[-1]), flush=True)
+                if arguments.log is not None:
+                    write_log(arguments.log, results[-1])
     wrong = [result for result in results if result.problems]
     for result in wrong:
         print(f"\n## {result.fault.name}")

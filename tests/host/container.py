@@ -24,15 +24,19 @@ FileContent = str | bytes | tuple[str | bytes, int]
 CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
 
 # $1 is the name of the control group; two containers started from one group would share its "payload". With --keep-unit
-# a reboot inside ends systemd-nspawn with 133 and leaves the next start to whoever called it.
+# a reboot inside ends systemd-nspawn with 133 and leaves the next start to whoever called it. The keeper's input ends
+# when whoever made the lab is gone, however that came; a signal at the death of a parent would come with that of a thread.
 KEEPER: Final = r"""
 name=$1; shift; stop=; child=
+{ read -r _; kill -TERM $$; } <&0 2>/dev/null & watcher=$!
 for hierarchy in $HIERARCHIES; do mkdir -p "$hierarchy/$name"; echo $$ > "$hierarchy/$name/cgroup.procs"; done
 trap 'stop=1; kill -TERM $child 2>/dev/null' TERM INT HUP
 while :; do
   "$@" </dev/null & child=$!
   while :; do wait $child; code=$?; kill -0 $child 2>/dev/null || break; done
-  [ -z "$stop" ] && [ $code = 133 ] || exit $code
+  [ -z "$stop" ] && [ $code = 133 ] && continue
+  kill $watcher 2>/dev/null
+  exit $code
 done
 """
 
@@ -134,7 +138,7 @@ class Container:
         self._console = self.console_log.open("ab")
         self._keeper = subprocess.Popen(
             [
-                *("setpriv", "--pdeathsig", "TERM", "bash", "-c", KEEPER, "test-host", self.identifier),
+                *("bash", "-c", KEEPER, "test-host", self.identifier),
                 *("systemd-nspawn", "--quiet", "--boot", f"--directory={self.root}", f"--machine={self.identifier}"),
                 *(f"--hostname={self.name}", f"--network-namespace-path=/run/netns/{self.identifier}"),
                 *("--register=no", "--keep-unit", "--console=pipe", "--link-journal=no"),
@@ -145,7 +149,7 @@ class Container:
                 "HIERARCHIES": " ".join(str(path) for path in list_hierarchies()),
                 "UNIFIED_CGROUP_HIERARCHY": "1",  # what a current distribution shows, whatever this machine has
             },
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=self._console,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -250,6 +254,8 @@ class Container:
         return found
 
     def _close_console(self) -> None:
+        if self._keeper is not None and self._keeper.stdin is not None:
+            self._keeper.stdin.close()
         if self._console is not None:
             self._console.close()
             self._console = None

@@ -136,7 +136,7 @@ class Engine:
         self.arguments, self.fault = arguments, fault
         self.budget = count_budget(arguments)
         self.tokens_per_step = 1 + min(self.budget, 12) // 4
-        self.step_s = 0.001 + 0.00002 * self.budget
+        self.step_s = 0.004 + 0.00002 * self.budget
         self.is_ready = False
         self._lock = threading.Lock()
         self.running = self.generated = self.prompted = self.verified = 0

@@ -18,6 +18,8 @@ from tests.host.container import Container
 from tests.host.service import PORT, UNIT
 
 _PROBE: Final = Path(__file__).with_name("state_probe.py")
+_STAYING: Final = {"/run/autotune", "/run/systemd/transient"}
+"""Empty folders that stay once they are made: the lock of all tuners, and systemd's own."""
 _PASSING_GROUPS: Final = ("session-", "user@", "user-runtime-dir@")
 
 
@@ -155,7 +157,7 @@ def _is_passing(group: str) -> bool:
 
 def _compare_files(before: Mapping[str, FileState], after: Mapping[str, FileState]) -> list[str]:
     said: list[str] = []
-    for path in sorted({*before, *after} - {"/run/autotune"}):  # once made, the folder stays: it is the lock
+    for path in sorted({*before, *after} - _STAYING):
         old, new = before.get(path), after.get(path)
         if old is None and new is not None:
             said.append(f"{path} is new: {new.content[:200]!r}")
