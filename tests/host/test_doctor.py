@@ -134,13 +134,12 @@ class Broken:
     exit_code: int
 
 
-def drop_in(text: str, *, reload: bool = True) -> Callable[[Container], object]:
+def drop_in(text: str) -> Callable[[Container], object]:
     """Return what gives the unit a drop-in of the administrator."""
 
     def make(host: Container) -> None:
         host.put(f"{UNIT_PATH}.d/20-more.conf", text)
-        if reload:
-            host.run(["systemctl", "daemon-reload"])
+        host.run(["systemctl", "daemon-reload"])
 
     return make
 
@@ -200,15 +199,7 @@ BROKEN = {
     "restart loop": Broken(loop, "state", Level.PROBLEM, "restart loop", 3),
     "gone": Broken(lambda host: host.shell(f"systemctl disable --now {UNIT}; rm -r {UNIT_PATH}*; systemctl daemon-reload"), "unit", Level.PROBLEM, "not-found", 3),
     "stopped": Broken(lambda host: host.run(["systemctl", "stop", UNIT]), "state", Level.WARNING, "does not run", 0),
-    "kill mode": Broken(drop_in("[Service]\nKillMode=process\n"), "kill mode", Level.PROBLEM, "survive a stop", 3),
-    "reboots": Broken(drop_in("[Unit]\nFailureAction=reboot\n"), "start limit", Level.PROBLEM, "FailureAction=reboot", 3),
-    "alarm": Broken(drop_in("[Unit]\nOnFailure=alarm.service\n"), "other units", Level.WARNING, "alarm.service", 0),
-    "watchdog": Broken(drop_in("[Service]\nRuntimeMaxSec=1h\n"), "run time", Level.WARNING, "RuntimeMaxSec=1h", 0),
     "oneshot": Broken(drop_in("[Service]\nType=oneshot\nRestart=no\n"), "type", Level.PROBLEM, "Type=oneshot", 3),
-    "start timeout": Broken(drop_in("[Service]\nExecStartPre=/bin/true\nTimeoutStartSec=5\n"), "start timeout", Level.WARNING, "TimeoutStartSec=5 s counts because of ExecStartPre", 0),
-    "stop timeout": Broken(drop_in("[Service]\nTimeoutStopSec=5\n"), "stop timeout", Level.WARNING, "TimeoutStopSec=5 s", 0),
-    "no journal": Broken(drop_in("[Service]\nStandardOutput=null\n"), "journal", Level.PROBLEM, "null", 3),
-    "journal limit": Broken(drop_in("[Service]\nLogRateLimitIntervalSec=30\nLogRateLimitBurst=100\n"), "journal limits", Level.WARNING, "100 lines in 30 s", 0),
     "edited by hand": Broken(drop_in("[Service]\nExecStart=\nExecStart=/usr/bin/python3 /usr/local/lib/sglang/launch_server.py --port 30000\n"), "running command", Level.WARNING, "what runs is not what the unit starts", 0),
     "GPU memory": Broken(hold_gpu_memory, "accelerators", Level.PROBLEM, "GPU 0 71000 MiB", 3),
 }  # fmt: skip
@@ -231,6 +222,72 @@ def test_a_thing_that_is_broken_is_found_and_decides_the_exit_code(
     assert diagnosis.exit_code == broken.exit_code, list_problems(diagnosis)
     assert [finding.check for finding in diagnosis.findings] == list(CHECKS)
     assert not any("unexpected" in said for said in list_problems(diagnosis).values())
+
+
+ODD = """\
+[Unit]
+OnFailure=alarm.service
+[Service]
+RuntimeMaxSec=1h
+ExecStartPre=/bin/true
+TimeoutStartSec=5
+TimeoutStopSec=6
+LogRateLimitIntervalSec=30
+LogRateLimitBurst=100
+"""
+
+DANGEROUS = """\
+[Unit]
+FailureAction=reboot
+[Service]
+KillMode=process
+StandardOutput=null
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "found", "exit_code"),
+    [
+        (
+            ODD,
+            Level.WARNING,
+            {
+                "other units": "OnFailure=alarm.service",
+                "run time": "RuntimeMaxSec=1h",
+                "start timeout": "TimeoutStartSec=5 s counts because of ExecStartPre",
+                "stop timeout": "TimeoutStopSec=6 s is less than",
+                "journal limits": "100 lines in 30 s (of the unit)",
+            },
+            0,
+        ),
+        (
+            DANGEROUS,
+            Level.PROBLEM,
+            {"start limit": "FailureAction=reboot", "kill mode": "KillMode=process", "journal": "logs to null"},
+            3,
+        ),
+    ],
+    ids=["odd", "dangerous"],
+)
+def test_every_setting_of_a_unit_is_judged_by_itself(
+    lab: Lab,
+    host: Container,
+    tmp_path: Path,
+    text: str,
+    level: Level,
+    found: dict[str, str],
+    exit_code: int,
+    mended: None,
+):
+    start_stand_in(host)
+    drop_in(text)(host)
+
+    diagnosis = ask(lab, host, tmp_path)
+
+    for check, words in found.items():
+        judgement = find(diagnosis, check).judgement
+        assert (judgement.level, words in judgement.found) == (level, True), judgement
+    assert diagnosis.exit_code == exit_code, list_problems(diagnosis)
 
 
 @pytest.fixture
