@@ -28,7 +28,6 @@ RESTORE_SCRIPT: Final = Path(__file__).with_name("restore.sh")
 _RENEWALS = 4
 _ATTEMPTS = 3
 _LOCK_HELD, _LEASE_LOST = 74, 75
-_RUN_IF_THERE = '[ ! -e "$1" ] || exec /bin/sh "$@"'
 _FENCE = r"""
 exec 9<"$1" || exit 74
 flock -w 60 9 || exit 74
@@ -45,8 +44,12 @@ shift 3
 
 
 def find_folder(unit: str) -> str:
-    """Return the folder that belongs to a unit on its host while a tuner works on it."""
-    return f"{RUN_FOLDER}/{unit}"
+    """Return the folder that belongs to a unit on its host while a tuner works on it.
+
+    Without backslashes, which do not survive in a transient unit when systemd reads its files again.
+    """
+    name = unit.replace("\\", "_")
+    return f"{RUN_FOLDER}/{name}"
 
 
 def fence(folder: str, token: str, command: Sequence[str]) -> tuple[str, ...]:
@@ -282,10 +285,8 @@ class Lease:
             "--timer-property=StartLimitIntervalSec=0",  # each renewal is a start
             "--service-type=oneshot",
             "--property=TimeoutStartSec=infinity",
+            f"--property=ConditionPathExists={self._script}",
             "/bin/sh",
-            "-c",
-            _RUN_IF_THERE,
-            "restore",
             self._script,
             self.folder,
             self.token,

@@ -62,7 +62,8 @@ class LeaseHolder:
 
 def find_timer(unit: str, token: str) -> str:
     """Return the name of the timer of a lease; the token keeps a new one apart from one that is just ending."""
-    return f"autotune-{unit.removesuffix('.service').replace('@', ':')}-{token[:8]}.timer"
+    stem = unit.removesuffix(".service").replace("@", ":").replace("\\", "_")
+    return f"autotune-{stem}-{token[:8]}.timer"
 
 
 def render_holder(token: str, unit: str, study: str, lease_s: float, timer: str) -> bytes:
