@@ -113,7 +113,7 @@ def look_for_leftovers(host: Host, unit: str) -> Leftovers:
         holder=holder,
         remaining_s=None if holder is None else read_remaining_s(host, holder.timer),
         busy=None if holder is None else explain_busy(host, unit),
-        others=tuple(sorted(units - {unit})),
+        others=tuple(sorted(units - {folder.removeprefix(f"{RUN_FOLDER}/")})),
         has_drop_in=read_file(host, trial_drop_in_path(unit)) is not None,
         restored="" if note is None else " ".join(note.decode("utf-8", errors="replace").split()),
     )
