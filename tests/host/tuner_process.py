@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.host.container import Container
-from tests.host.lab import Lab
+from tests.host.lab import CHECKOUT, Lab
 
 _CELL: Final = re.compile(r"trial (\d+): stage (\S+), (\S+):")
 
@@ -44,7 +44,13 @@ class Tuner:
         self.lines: list[str] = []
         self._said = threading.Condition()
         program = [f"{sys.prefix}/bin/python", "-m", "autotune", *arguments]
-        variables = {"COLUMNS": "200", "OMP_NUM_THREADS": "1", "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        variables = {
+            "COLUMNS": "200",
+            "OMP_NUM_THREADS": "1",
+            "HOME": str(folder),
+            "PYTHONPATH": str(CHECKOUT),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         if place is Place.ON_HOST:
             words = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
             line = f"mkdir -p {folder} && cd {folder} && exec env {words} {shlex.join(program)}"
