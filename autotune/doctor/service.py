@@ -309,7 +309,7 @@ def judge_kill_mode(shown: Properties) -> Judgement:
     if shown["KillMode"] in {"control-group", "mixed"}:
         return ok(f"KillMode={shown['KillMode']}: a stop ends every worker")
     return problem(
-        f"KillMode={shown['KillMode']}: the workers survive a stop and keep the memory of the GPUs",
+        f"KillMode={shown['KillMode']}: workers survive a stop; the tuner ends them, but when it is gone nobody does",
         "use KillMode=control-group or KillMode=mixed",
         UnitStateError,
     )
@@ -403,12 +403,18 @@ def judge_start_timeout(unit: Unit, ready_timeout_s: float) -> Judgement:
 
 
 def judge_stop_timeout(unit: Unit, stop_timeout_s: float) -> Judgement:
-    """Compare systemd's patience with ours: requests in flight are finished after SIGTERM."""
+    """Compare systemd's patience with ours: requests in flight are finished after SIGTERM.
+
+    Trials are stopped under our own drop-in; the service that is found, and the one that is put back, under the unit's.
+    """
     limit_s = unit.timeout_stop_s
-    if limit_s is None:
+    patience_s = 2 * stop_timeout_s
+    if limit_s is None or limit_s > patience_s:
+        said = "infinity" if limit_s is None else f"{limit_s:g} s"
         return warning(
-            "TimeoutStopSec=infinity: a server that does not end is never killed, and a restore would wait for it",
-            "set TimeoutStopSec= to what the longest answer takes",
+            f"TimeoutStopSec={said}: a server that drains for so long is not waited for, "
+            f"because server.stop_timeout_s is {stop_timeout_s:g} s",
+            "raise server.stop_timeout_s to what the longest answer takes, or lower TimeoutStopSec=",
         )
     if limit_s < stop_timeout_s:
         return warning(

@@ -166,9 +166,10 @@ def test_the_start_timeout_counts_where_systemd_waits_for_the_start(change, leve
 
 
 @pytest.mark.parametrize(
-    ("limit_s", "level"), [(None, Level.WARNING), (30.0, Level.WARNING), (60.0, Level.OK), (90.0, Level.OK)]
+    ("limit_s", "level"),
+    [(None, Level.WARNING), (30.0, Level.WARNING), (60.0, Level.OK), (90.0, Level.OK), (900.0, Level.WARNING)],
 )
-def test_a_stop_that_kills_a_draining_server_is_said(limit_s, level):
+def test_a_stop_that_kills_a_draining_server_or_is_not_waited_for_is_said(limit_s, level):
     assert judge_stop_timeout(replace(UNIT, timeout_stop_s=limit_s), 60.0).level is level
 
 
