@@ -32,8 +32,9 @@ from autotune.settings import NAME_PATTERN, DeploymentSettings
 @click.option("--name", metavar="NAME", help="Name of the study; default: that of the service.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as data instead of a study.")
 def command(unit: str, host: str | None, ssh_config: str | None, name: str | None, as_json: bool) -> None:
-    """Print a study for a live service, with a search space limited to what its server supports.
+    """Print a study for a live service, from what the service runs.
 
+    Its search space is limited to what the server supports, its baseline is what runs, and accept thresholds stay at 1.0.
     The study goes to stdout, what was found and what to do first to stderr. Nothing is changed on the host; only where
     the server does not answer, its program is asked for its --help, at low priority and with no GPU in sight.
 
