@@ -168,9 +168,11 @@ class RehearsedHost(RecordedHost):
     def _restate(self, text: str) -> str:
         """Let the service stand as it was told to."""
         if self._is_up:
-            known = {"ActiveState": "active", "SubState": "running", "InvocationID": f"{self._starts:032x}"}
+            known = {"ActiveState": "active", "SubState": "running"}
         else:
             known = {"ActiveState": "inactive", "SubState": "dead", "MainPID": "0", "ControlGroup": ""}
         known |= {"Result": "success", "NRestarts": "0"}
+        if self._starts:  # a service that has stopped keeps the id of its last start
+            known["InvocationID"] = f"{self._starts:032x}"
         lines = (line.partition("=") for line in text.splitlines())
         return "".join(f"{name}{equals}{known.get(name, value)}\n" for name, equals, value in lines)

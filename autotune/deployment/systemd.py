@@ -70,6 +70,7 @@ class SystemdDeployment(Deployment):
         tuned_flags: every flag that a configuration may set, and whether it has a value of its own word.
         folder: folder of the study; holds ``host.json`` while something is left to restore.
         clock: what is waited by.
+        check: told host and service before the first change; raises when something else is under way there.
     """
 
     def __init__(
@@ -81,7 +82,9 @@ class SystemdDeployment(Deployment):
         tuned_flags: Mapping[str, bool],
         folder: Path,
         clock: Clock | None = None,
+        check: Callable[[Host, str], None] = lambda _host, _unit: None,
     ) -> None:
+        self._check = check
         self._host = host
         self._settings = settings
         self._baseline = baseline
@@ -147,6 +150,7 @@ class SystemdDeployment(Deployment):
         token = None if self._record is None else self._record.token
         dead = clear_way(self._host, self._name, token, self._clock, self._findings)
         if self._record is None:  # else the unit may be half changed, and is read when it has been put back
+            self._check(self._host, self._name)
             self._check_unit(read_unit(self._host, self._name))
         first = self._record or self._describe(read_state(self._host, self._name))
         self._lease = self._new_lease()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from autotune.apply.opening import check_nothing_open
 from autotune.clock import SystemClock
 from autotune.deployment.base import Deployment
 from autotune.deployment.local import LocalDeployment
@@ -138,6 +139,7 @@ def open_deployment(settings: StudySettings, space: SearchSpace, dialect: Server
             baseline=baseline,
             tuned_flags=space.tuned_flags,
             folder=directory,
+            check=check_nothing_open,
         )
     return LocalDeployment(
         baseline=baseline,

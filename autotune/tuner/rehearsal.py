@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from autotune.apply.opening import check_nothing_open
 from autotune.deployment.host import Host
 from autotune.deployment.lease import RUN_FOLDER
 from autotune.deployment.open_host import open_host
@@ -50,7 +51,14 @@ class _RehearsedDeployment(SystemdDeployment):
     def __init__(
         self, host: Host, settings: StudySettings, space: SearchSpace, baseline: LaunchSpec, folder: Path, scratch: Path
     ) -> None:
-        super().__init__(host, settings=settings, baseline=baseline, tuned_flags=space.tuned_flags, folder=folder)
+        super().__init__(
+            host,
+            settings=settings,
+            baseline=baseline,
+            tuned_flags=space.tuned_flags,
+            folder=folder,
+            check=check_nothing_open,
+        )
         self._record_path = scratch / "host.json"
 
     def _check_loaded(self, launch: LaunchSpec) -> None:

@@ -17,7 +17,7 @@ TESTS = Path(__file__).parent.parent
 CASES = {
     1: "a server that refuses, then answers 503, then works",
     3: "a model list that answers before generation works",
-    5: "open",  # a systemd unit in a crash loop: systemd deployment
+    5: "a unit that is active in a crash loop",
     8: "a configuration that runs out of memory while starting",
     10: "three tokens in one chunk",
     12: "no usage at all",

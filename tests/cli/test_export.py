@@ -145,3 +145,39 @@ def test_a_unit_without_a_command_is_refused(run, tmp_path):
 
     assert result.exit_code == 2
     assert "the unit has 0 ExecStart= commands" in result.stderr
+
+
+def test_options_of_an_apply_need_an_apply(run):
+    result = run("export", "--yes")
+
+    assert result.exit_code == 2
+    assert "belong to --apply" in result.stderr
+
+
+def test_an_apply_prints_no_data(run):
+    result = run("export", "--apply", "--json")
+
+    assert result.exit_code == 2
+    assert "do not go with it" in result.stderr
+
+
+def test_an_apply_needs_a_service(run):
+    result = run("export", "--apply", "--yes")
+
+    assert result.exit_code == 2
+    assert "study sample tunes no service" in result.stderr
+
+
+def test_the_name_of_the_drop_in_names_a_file_of_its_folder(run):
+    for name in ("../x.conf", ".conf", "x.txt"):
+        result = run("export", "--apply", "--unit", "x.service", "--name", name)
+
+        assert result.exit_code == 2
+        assert "is no name of a drop-in" in result.stderr
+
+
+def test_a_unit_file_that_is_not_there_is_named(run):
+    result = run("export", "--unit", "no-such-file")
+
+    assert result.exit_code == 2
+    assert "no-such-file cannot be read" in result.stderr
