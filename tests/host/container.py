@@ -207,9 +207,6 @@ class Container:
             run_command(["ip", "netns", "del", self.identifier], check=False)
             self._has_network = False
         remove_control_groups(self.identifier)
-        for kind in ("propagate", "unix-export"):  # left by systemd-nspawn where /run is on a disk
-            with contextlib.suppress(OSError):
-                Path(f"/run/systemd/nspawn/{kind}/{self.identifier}").rmdir()
 
     # What runs on it.
 
@@ -271,8 +268,25 @@ def list_hierarchies() -> list[Path]:
     return [path for name in ("systemd", "unified") if (path := CONTROL_GROUPS / name).is_dir()]
 
 
+def end_control_groups(identifier: str, patience_s: float = 5.0) -> None:
+    """Kill whatever runs in the control groups of a container, whoever started it, and wait for its end."""
+    tops = [hierarchy / identifier for hierarchy in list_hierarchies()]
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        pids = {int(pid) for top in tops for path in top.rglob("cgroup.procs") for pid in path.read_text().split()}
+        if not pids:
+            return
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
 def remove_control_groups(identifier: str) -> None:
-    """Remove the control groups of a container, innermost first."""
+    """Remove the control groups of a container, innermost first, and what systemd-nspawn leaves where /run is on a disk."""
+    for kind in ("propagate", "unix-export"):
+        with contextlib.suppress(OSError):
+            Path(f"/run/systemd/nspawn/{kind}/{identifier}").rmdir()
     for hierarchy in list_hierarchies():
         top = hierarchy / identifier
         for folder in sorted(top.rglob("*"), key=lambda path: len(path.parts), reverse=True):

@@ -33,7 +33,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from tests.host.commands import run_command
-from tests.host.container import Container, FileContent, remove_control_groups
+from tests.host.container import Container, FileContent, end_control_groups, remove_control_groups
 from tests.host.network import LabNetwork, Relay
 from tests.host.root_disk import remove_disk
 
@@ -223,6 +223,7 @@ def sweep() -> list[str]:
         if _read_start_ticks(record["owner"]) == record["started"]:
             continue
         for namespace in record["namespaces"]:
+            end_control_groups(namespace)
             found = run_command(["ip", "netns", "pids", namespace], check=False).stdout.split()
             for pid in found:  # only what runs in a namespace that a lab made
                 with contextlib.suppress(ProcessLookupError):

@@ -3,11 +3,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.host.container import Container
-from tests.host.lab import CHECKOUT, Lab
+from tests.host.lab import CHECKOUT, Lab, sweep
 from tests.host.service import (
     PORT,
     UNIT,
@@ -134,3 +135,51 @@ def test_the_service_serves_again_after_a_reboot(host: Container):
     host.boot()
 
     wait_until_serving(host)
+
+
+def list_traces(identifier: str) -> list[str]:
+    """Everything on this machine that carries the name of a lab."""
+    mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if identifier in line]
+    folders = [str(path) for top in FOLDERS for path in Path("/").glob(f"{top}/*{identifier}*")]
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    return [*mounts, *folders, *(repr(words) for words in commands if identifier.encode() in words)]
+
+
+FOLDERS = (
+    "run/netns",
+    "dev/shm",
+    "run/autotune-labs",
+    "run/systemd/nspawn/*",
+    "sys/fs/cgroup/*",
+    "sys/fs/cgroup",
+    "tmp",
+)
+KILLED = """
+import os, signal
+from tests.host.lab import Lab
+lab = Lab()
+lab.host("other")
+print(lab.identifier, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_lab_that_is_closed_leaves_nothing_on_this_machine(lab: Lab):
+    with Lab() as other:
+        other.host("other")
+        during = list_traces(other.identifier)
+
+    assert len(during) > 5
+    assert list_traces(other.identifier) == []
+
+
+def test_what_a_killed_lab_leaves_is_swept_by_the_next(lab: Lab):
+    killed = subprocess.run([sys.executable, "-c", KILLED], cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    identifier = killed.stdout.strip()
+    left = list_traces(identifier)
+    swept = sweep()
+
+    assert killed.returncode == -9
+    assert left
+    assert swept == [identifier]
+    assert list_traces(identifier) == []
