@@ -177,14 +177,15 @@ class Lease:
     def check(self) -> None:
         """Make sure that the lease is ours, before a change or a measurement.
 
-        Asks the host only when the last renewal is so long ago that it may have ended: after a sleep, say.
+        Asks the host only when the last renewal is so long ago that it may have ended: after a sleep, say. A lease that
+        was never taken or was given back is none that could be lost; the fence refuses changes without it.
 
         Raises:
             LeaseLostError: it is not ours any more.
             SshError: the host cannot be asked.
         """
         self._refuse_lost()
-        if self.left_s <= 0:
+        if self._renewed_at is not None and self.left_s <= 0:
             self.renew()
 
     def renew(self) -> None:

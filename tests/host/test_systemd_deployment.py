@@ -224,7 +224,10 @@ def test_a_foreign_server_on_the_port_is_named_and_left_alone(host: Container, t
     assert host.shell("systemctl is-active stranger") == "active\n"
 
 
-def test_gpu_memory_held_by_an_escaped_process_ends_the_study_with_its_name(host: Container, tmp_path: Path):
+def test_gpu_memory_held_by_an_escaped_process_ends_the_study_with_its_name(
+    host: Container, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("autotune.deployment.stopping._GPU_PATIENCE_S", 2.0)
     start_stand_in(host)
     set_faults(host, {"budgets": [8], "fault": "escapes"})
     with deployment(host, tmp_path) as opened:
