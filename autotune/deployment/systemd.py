@@ -107,6 +107,7 @@ class SystemdDeployment(Deployment):
         self._has_ended = False
         self._is_log_final = False
         self._is_restore_tried = False
+        self._is_lease_over = False
         self.url = render_url(settings.server.host, settings.server.port)
 
     # Taking the host and giving it back.
@@ -154,6 +155,7 @@ class SystemdDeployment(Deployment):
             self._check_unit(read_unit(self._host, self._name))
         first = self._record or self._describe(read_state(self._host, self._name))
         self._lease = self._new_lease()
+        self._is_lease_over = False
         self._lease.acquire(replace(first, token=self._lease.token).facts(), instead_of=dead)
         try:
             self._learn(dead)
@@ -287,7 +289,8 @@ class SystemdDeployment(Deployment):
             LeaseLostError: the host is not ours any more.
             SshError: the host cannot be asked; that says nothing about the server.
         """
-        self._lease.check()
+        if not self._is_lease_over:
+            self._lease.check()
         if self._path is not None:
             self._path.ensure()
         state = read_state(self._host, self._name)
@@ -542,8 +545,10 @@ class SystemdDeployment(Deployment):
             raise RestoreError(error.message, where=error.where, hint="run autotune restore to look again") from error
         if sentence is not None and record.was_up and not state.is_up:
             raise RestoreError(sentence, where=self._host.name, hint="run autotune restore; it tries again") from error
+        self._is_lease_over = True
         self._findings.append(sentence or f"another tuner has taken over and put the service back: {error.message}")
-        self._record = replace(record, drop_in="")
+        is_ours_to_check = sentence is not None and holder is None
+        self._record = replace(record, drop_in="", is_stopped=is_ours_to_check)
         if state.is_up:
             self._watch(state, None)
 

@@ -220,12 +220,12 @@ def test_a_tuner_that_slept_longer_than_its_lease_changes_and_measures_nothing(h
         for change in (opened.poll, opened.stop, lambda: opened.start(TRIAL, tmp_path / "boot.log")):
             with pytest.raises(LeaseLostError):
                 change()
-        checks: list[str] = []
-        opened.restore(lambda: checks.append("checked"))
+        answers: list[int | None] = []
+        opened.restore(lambda: answers.append(opened.poll()))
         findings = opened.findings
 
     assert host.shell(f"systemctl show -p InvocationID --value {UNIT}") == invocation
-    assert checks == ["checked"]
+    assert answers == [None]
     assert "the host put itself back" in findings[-1]
     wait_until_serving(host)
 
