@@ -52,7 +52,7 @@ def finished_study_on_host(folder: Path, host: Container, **server: Any) -> None
     shutil.copytree(folder, target)
 
 
-def autotune(folder: Path, *words: str) -> Result:
+def run_autotune(folder: Path, *words: str) -> Result:
     """Run the command line in a folder, in this process; nobody can be asked."""
     before = Path.cwd()
     os.chdir(folder)
