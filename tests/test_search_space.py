@@ -338,3 +338,45 @@ def test_a_number_in_quotes_is_refused_as_the_text_that_it_is(name: str):
         DDTREE.resolve({name: "64"})
 
     assert str(caught.value) == f'{name}="64" is a text, not the number 64 (write {name} = 64, without quotes)'
+
+
+def test_other_spellings_of_a_flag_are_taken_out_and_never_written():
+    space = load_search_space("ddtree_sglang")
+
+    assert space.tuned_flags["--speculative-dflash-draft-window-size"] is True
+    written = {word for item in space.configurations for word in space.render_flags(item).arguments}
+    assert "--speculative-dflash-draft-window-size" not in written
+
+
+def test_a_variable_that_is_not_needed_is_not_compared():
+    space = load_search_space("ddtree_sglang")
+
+    assert "topk" not in space.reported(space.resolve({"budget": 0}))
+    assert space.reported(space.resolve({"budget": 16, "topk": 4}))["topk"] == 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        'also_spelled = ["--budget"]\nenvironment = "BUDGET"',
+        'flag = "--one"\nalso_spelled = ["--two"]',
+    ],
+)
+def test_other_spellings_need_a_flag_and_belong_to_one_parameter(change):
+    text = f"""
+name = "small"
+[parameters.budget]
+kind = "int"
+low = 0
+high = 1
+default = 0
+{change}
+[parameters.other]
+kind = "int"
+low = 0
+high = 1
+default = 0
+flag = "--two"
+"""
+    with pytest.raises(SearchSpaceError, match=r"also_spelled needs a flag|both write --two"):
+        make_space(text)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from autotune.errors import SettingsError
+from autotune.search_space import search_space_of
 from autotune.settings import parse_settings
+from autotune.settings_difference import dump_settings, find_differences, load_settings_dump
 from tests.records import STUDY
 
 
@@ -95,3 +100,47 @@ def test_no_message_begins_with_the_jargon_of_the_library():
         parse_settings(with_line("objectives", "context_weights = { 99 = 1.0 }"), "study.toml")
 
     assert caught.value.message.startswith("objectives.context_weights names contexts that no cell measures: 99")
+
+
+INLINE = """
+[search_space]
+name = "own"
+
+[search_space.parameters.budget]
+kind = "int"
+low = 0
+high = 32
+default = 8
+flag = "--speculative-ddtree-budget"
+omit = 0
+"""
+
+
+def without_space(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.startswith("search_space"))
+
+
+def test_a_study_may_hold_its_search_space_and_keeps_it_when_it_is_stored():
+    settings = parse_settings(f"{without_space(STUDY)}\n{INLINE}", "study.toml")
+
+    assert settings.search_space_name == "own"
+    assert search_space_of(settings).size == 33
+    stored = load_settings_dump(json.loads(json.dumps(dump_settings(settings))), "stored")
+    assert stored == settings
+    assert find_differences(stored, settings) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (INLINE.replace("low = 0", "lowest = 0"), "search_space.parameters.budget.int.lowest"),
+        (
+            INLINE.replace("[search_space.parameters.budget]", "[search_space.parameter.budget]"),
+            "did you mean 'parameters'",
+        ),
+        ("[[search_space]]\n", "search_space: has to be a table"),
+    ],
+)
+def test_a_mistake_in_a_search_space_of_a_study_is_named_by_its_key(text, said):
+    with pytest.raises(SettingsError, match=re.escape(said)):
+        parse_settings(f"{without_space(STUDY)}\n{text}", "study.toml")

@@ -182,8 +182,11 @@ class _Discovery:
             return None
         # Any search space does: the server is asked for everything it reports.
         dialect = SglangDialect(load_search_space("dflash"), ServerSettings())
-        with open_data_path(self._deployment, address, port) as path:
-            return dict(dialect.fetch_effective_flags(path.url, environment))
+        try:
+            with open_data_path(self._deployment, address, port) as path:
+                return dict(dialect.fetch_effective_flags(path.url, environment))
+        except SshError as error:  # forwarding may be forbidden where commands are allowed
+            raise HostError(f"the server cannot be reached through SSH: {error.message}", where=error.where) from error
 
     def _find_flags(self, command: Sequence[str], environment: Mapping[str, str]) -> Mapping[str, Flag]:
         flags = self._ask("supported flags", lambda: self._read_help(command, environment))

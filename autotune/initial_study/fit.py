@@ -9,7 +9,7 @@ from typing import Final
 
 from autotune.errors import SearchSpaceError, UserError
 from autotune.found_configuration import FoundConfiguration, find_flag, read_configuration
-from autotune.initial_study.facts import Facts
+from autotune.initial_study.facts import Facts, identify
 from autotune.initial_study.families import EMBEDDED, Choice
 from autotune.initial_study.space_text import TABLE, Change, inline_space
 from autotune.packaged import find_packaged
@@ -108,6 +108,9 @@ class _Fitting:
             if item.flag is not None and facts.supports(item.flag, *item.also_spelled) is False:
                 unsupported.add(name)
                 self._notes.append(f"{name} is left out: the server does not take {item.flag}")
+            elif item.flag is not None and facts.supports(item.flag) is False:
+                table = "parameters" if name in self._file.parameters else "derived"
+                self._spell_as_taken(f"{table}.{name}", item.flag, item.also_spelled)
             variable = item.environment
             if variable is None or variable in facts.environment or facts.source is None:
                 continue
@@ -116,6 +119,13 @@ class _Fitting:
                 self._notes.append(f"{name} is left out: the installed files do not name {variable}")
         return frozenset(unsupported)
 
+    def _spell_as_taken(self, path: str, flag: str, others: list[str]) -> None:
+        """Write a flag by the name that this server knows it by."""
+        taken = next(other for other in others if self._facts.supports(other))
+        self._changes[path, "flag"] = Change(f'"{taken}"', f"this server does not take {flag}")
+        self._changes[path, "also_spelled"] = Change(f'["{flag}"]', "its newer name")
+        self._changes[path, "reported_as"] = Change(f'"{identify(taken)}"', "as the flag is called")
+
     def _fit_block(self, without: frozenset[str]) -> int | None:
         """State the drafter's block as this server has it."""
         item = self._file.derived.get("block")
@@ -123,7 +133,9 @@ class _Fitting:
             return None
         facts = self._facts
         written = find_flag(facts.command, item.flag or "", *item.also_spelled)
-        reported = None if facts.reported is None else facts.reported.get(item.reported_as or "")
+        names = [item.reported_as or "", *map(identify, item.also_spelled)]
+        told = facts.reported or {}
+        reported = next((told[name] for name in names if told.get(name) is not None), None)
         block = written if written is not None else reported if reported is not None else facts.drafter_block
         source = (
             "its command" if written is not None else "/server_info" if reported is not None else "the drafter's files"

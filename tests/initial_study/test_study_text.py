@@ -190,7 +190,6 @@ def test_a_server_that_refuses_sampling_is_measured_greedily():
     ],
 )
 def test_a_service_of_which_no_study_can_be_made_is_refused_in_words(facts, words):
-    """Case 27 of servers that invent figures: nothing measured with simulated acceptance would be true."""
     with pytest.raises(UserError, match=words) as caught:
         write_study(facts, HERE, "kimi")
 
@@ -260,6 +259,20 @@ def test_a_block_that_is_reported_otherwise_than_written_is_not_compared():
 
     assert space.derived["block"].reported_as is None
     assert any("not compared" in note for note in study.notes)
+
+
+def test_a_flag_is_written_by_the_name_that_an_older_server_takes():
+    supported = names(
+        *("--speculative-ddtree-budget", "--speculative-algorithm", "--speculative-num-draft-tokens"),
+        "--speculative-dflash-draft-window-size",
+    )
+    facts = make_facts(*TREE, "--speculative-dflash-draft-window-size", "2048", supported=supported)
+
+    settings, space, _ = write(facts)
+
+    assert settings.baseline["window"] == 2048
+    assert "--speculative-dflash-draft-window-size" in space.render_flags(space.resolve(settings.baseline)).arguments
+    assert "--speculative-draft-window-size" in space.tuned_flags
 
 
 def test_the_model_recommends_how_answers_are_sampled():
