@@ -16,7 +16,7 @@ from autotune.initial_study.fit import Fit, fit_space
 from autotune.initial_study.obstacles import check_measurable, find_warnings
 from autotune.initial_study.workload import Workload, plan_workload
 from autotune.search_space import search_space_of
-from autotune.search_space_file import NONE_WORD
+from autotune.search_space_file import NONE_WORD, IntParameter
 from autotune.settings import DeploymentSettings, parse_settings
 from autotune.trial import ParameterValue
 
@@ -155,13 +155,12 @@ def _baseline(fit: Fit) -> Iterator[str]:
     yield "[baseline]"
     yield from _values(fit.baseline)
     yield ""
-    arms: dict[str, Mapping[str, ParameterValue]] = {}
-    for configuration in fit.space.configurations:
-        arms.setdefault(fit.space.arm(configuration) or "", configuration)
     home = fit.space.arm(fit.space.resolve({name: _none(value) for name, value in fit.baseline.items()}))
-    others = {arm: configuration for arm, configuration in arms.items() if arm and arm != home}
-    for arm, first in others.items():
-        configuration = _choose_of_arm(fit, arm, first)
+    arms = dict.fromkeys(fit.space.arm(configuration) for configuration in fit.space.configurations)
+    for arm in arms:
+        if arm is None or arm == home:
+            continue
+        configuration = _choose_of_arm(fit, arm)
         yield from _comment(f"The {arm} arm: no search may forget it.")
         yield "[[try]]"
         yield from _values(
@@ -170,11 +169,18 @@ def _baseline(fit: Fit) -> Iterator[str]:
         yield ""
 
 
-def _choose_of_arm(fit: Fit, arm: str, first: Mapping[str, ParameterValue]) -> Mapping[str, ParameterValue]:
-    """Of an arm, the configuration nearest to the defaults: most parameters at theirs."""
-    members = [item for item in fit.space.configurations if fit.space.arm(item) == arm]
-    defaults = {name: parameter.default for name, parameter in fit.space.parameters.items()}
-    return max(members, key=lambda item: sum(item[name] == value for name, value in defaults.items()), default=first)
+def _choose_of_arm(fit: Fit, arm: str) -> Mapping[str, ParameterValue]:
+    """Return the configuration of an arm that is nearest to the defaults."""
+
+    def distance(configuration: Mapping[str, ParameterValue]) -> float:
+        return sum(
+            abs(value - parameter.default) / parameter.size
+            if isinstance(parameter, IntParameter) and isinstance(value := configuration[name], int)
+            else float(configuration[name] != parameter.default)
+            for name, parameter in fit.space.parameters.items()
+        )
+
+    return min((item for item in fit.space.configurations if fit.space.arm(item) == arm), key=distance)
 
 
 def _matters(fit: Fit, name: str, configuration: Mapping[str, ParameterValue]) -> bool:

@@ -47,6 +47,12 @@ def test_the_study_of_a_tree_names_what_runs_as_its_baseline():
     assert "8 x RTX PRO 6000 with 96 GiB" in study.text
 
 
+def test_the_listed_configuration_of_an_arm_is_a_usual_one():
+    listed = write(make_facts(*PLAIN, environment={}))[0].try_
+
+    assert [(item["budget"], item["topk"], item["window"]) for item in listed] == [(7, 1, "none"), (21, 4, "none")]
+
+
 def test_every_window_is_exceeded_by_a_context_and_holds_the_block():
     settings, space, _ = write(make_facts(*TREE))
 
