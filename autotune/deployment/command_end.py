@@ -12,29 +12,36 @@ mark=$1 root=$2
 [ -n "$root" ] || root=$(grep -l -s -a -e "[a]utotune-run-$mark" /proc/[0-9]*/cmdline | sed 's,^/proc/,,; s,/cmdline$,,')
 [ -n "$root" ] || exit 0
 below() {
-  cat /proc/[0-9]*/stat 2>/dev/null | sed -n 's/^\([0-9]*\) (.*) \([A-Za-z]\) \([0-9]*\) .*/\1 \3 \2/p' |
+  cat /proc/[0-9]*/stat 2>/dev/null |
+    sed -n 's/^\([0-9]*\) (.*) \([A-Za-z]\) \([0-9]*\) [0-9]* \([0-9]*\) .*/\1 \3 \2 \4/p' |
     awk -v roots="$*" -v me=$$ '
-      { parent[$1] = $2; state[$1] = $3 }
+      { parent[$1] = $2; state[$1] = $3; session[$1] = $4 }
       END {
         n = split(roots, list)
         for (i = 1; i <= n; i++) found[list[i]] = 1
-        do {
-          more = 0
-          for (p in parent) if (!(p in found) && (parent[p] in found)) { found[p] = 1; more = 1 }
-        } while (more)
-        for (p in found) if (p in state && state[p] != "Z" && state[p] != "X" && p != me && parent[p] != me) print p
+        for (i = 1; i <= n; i++) {
+          for (p in parent)
+            if (!(p in found) && (parent[p] == list[i] || session[p] == list[i])) { found[p] = 1; list[++n] = p }
+        }
+        for (i = 1; i <= n; i++) {
+          p = list[i]
+          if (p in state && state[p] != "Z" && state[p] != "X" && p != me && parent[p] != me) print p
+        }
       }'
 }
-all=$(below $root)
+seen=$root
+all=$(below $seen)
 for signal in TERM KILL SUDO; do
   if [ $signal = SUDO ]; then sudo -n -- kill -KILL $all 2>/dev/null || :
   else kill -$signal $all 2>/dev/null || :
   fi
-  for tick in 1 2 3 4 5 6 7 8 9 10; do
-    # The children of a process that has ended are below another one now: they are looked for by their own ids.
-    all=$(below $all)
+  for tick in 1 2 3 4 5; do
+    # The children of a process that has ended are below another one now: they are looked for by their own ids, and
+    # those that came meanwhile by their session.
+    seen="$seen $all"
+    all=$(below $seen)
     [ -n "$all" ] || exit 0
-    sleep 0.05
+    sleep 0.1
   done
 done
 echo $all

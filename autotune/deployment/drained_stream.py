@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import IO, Final
 
 from autotune.deployment.host import OUTPUT_LIMIT_BYTES
 
@@ -20,12 +20,21 @@ class DrainedStream:
 
     Args:
         read: returns the next bytes, at most as many as it is asked for; empty at the end. An ``OSError`` or
-            ``ValueError`` is an end too: the stream was closed meanwhile.
+            ``ValueError`` is an end too, but what came is not the whole.
         limit_bytes: most bytes kept; later ones are read and dropped.
+        close: called by the thread when it reads no more.
     """
 
-    def __init__(self, read: Callable[[int], bytes], *, limit_bytes: int = OUTPUT_LIMIT_BYTES) -> None:
+    def __init__(
+        self,
+        read: Callable[[int], bytes],
+        *,
+        limit_bytes: int = OUTPUT_LIMIT_BYTES,
+        close: Callable[[], object] = lambda: None,
+    ) -> None:
         self._read = read
+        self._close = close
+        self._has_failed = False
         self._limit_bytes = limit_bytes
         self._kept = bytearray()
         self.seen_bytes = 0
@@ -39,8 +48,8 @@ class DrainedStream:
 
     @property
     def is_truncated(self) -> bool:
-        """Whether something was dropped."""
-        return self.seen_bytes > self._limit_bytes
+        """Whether something was dropped, or could not be read."""
+        return self._has_failed or self.seen_bytes > self._limit_bytes
 
     @property
     def has_ended(self) -> bool:
@@ -53,15 +62,37 @@ class DrainedStream:
         return self.has_ended
 
     def _drain(self) -> None:
+        try:
+            self._read_all()
+        finally:
+            self._close()
+
+    def _read_all(self) -> None:
         while True:
             try:
                 chunk = self._read(_CHUNK_BYTES)
             except (OSError, ValueError):
+                self._has_failed = True
                 return
             if not chunk:
                 return
             self._kept += chunk[: max(self._limit_bytes - self.seen_bytes, 0)]
             self.seen_bytes += len(chunk)
+
+
+def drain_pipe(pipe: IO[bytes] | None, *, limit_bytes: int = OUTPUT_LIMIT_BYTES) -> DrainedStream:
+    """Read the pipe of a child process beside us, and close it at its end.
+
+    Nobody else may close it: the reader might be about to read, and the number of its descriptor belong to the next
+    child's pipe by then.
+
+    Args:
+        pipe: unbuffered; ``None`` for one that was not asked for, which is empty.
+        limit_bytes: as for the stream.
+    """
+    if pipe is None:
+        return DrainedStream(lambda _: b"")
+    return DrainedStream(pipe.read, limit_bytes=limit_bytes, close=pipe.close)
 
 
 def wait_for_rest(streams: Sequence[DrainedStream], until: float, confirm: Callable[[], object] = lambda: None) -> bool:

@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import IO, Final, Self
 
 from autotune.deployment.command_end import describe_left, end_command
-from autotune.deployment.drained_stream import DrainedStream, wait_for_rest
+from autotune.deployment.drained_stream import drain_pipe, wait_for_rest
 from autotune.deployment.host import CommandOutput, Host
 from autotune.errors import RemoteTimeout
 
-_END_PATIENCE_S: Final = 15.0
+_END_PATIENCE_S: Final = 30.0
 _REAP_S: Final = 0.5
 _REST_PATIENCE_S: Final = 30.0
 
@@ -70,12 +70,7 @@ class LocalHost(Host):
         except OSError as error:
             is_missing = isinstance(error, FileNotFoundError)
             return CommandOutput(127 if is_missing else 126, b"", f"{command[0]}: {error.strerror}\n".encode())
-        try:
-            return _finish(self.name, process, command, stdin, deadline, timeout_s)
-        finally:
-            for stream in (process.stdout, process.stderr):
-                if stream is not None:
-                    stream.close()
+        return _finish(self.name, process, command, stdin, deadline, timeout_s)
 
 
 def _finish(
@@ -87,7 +82,7 @@ def _finish(
     timeout_s: float,
 ) -> CommandOutput:
     """Feed and drain a process to its end or to the deadline."""
-    outputs = [_drain(process.stdout), _drain(process.stderr)]
+    outputs = [drain_pipe(process.stdout), drain_pipe(process.stderr)]
     if process.stdin is not None:
         threading.Thread(target=_feed, args=(process.stdin, stdin), name="feed", daemon=True).start()
     try:
@@ -123,11 +118,6 @@ def _end(process: subprocess.Popen[bytes]) -> str:
     except subprocess.TimeoutExpired:
         threading.Thread(target=process.wait, name="reap", daemon=True).start()
     return describe_left(left)
-
-
-def _drain(stream: IO[bytes] | None) -> DrainedStream:
-    """Read a pipe beside us."""
-    return DrainedStream(stream.read if stream is not None else lambda _: b"")
 
 
 def _feed(stream: IO[bytes], data: bytes) -> None:

@@ -23,7 +23,7 @@ from autotune.errors import ConnectionLostError, HostError, RemoteTimeout
 _OPEN_S: Final = (3.0, 10.0)
 """Bounds of the wait for the host to open a session, and to start a command: as long as the command may take, within
 these. With a living link each is one round trip."""
-_END_PATIENCE_S: Final = 15.0
+_END_PATIENCE_S: Final = 30.0
 _END_OPEN_S: Final = 2.5
 _REST_PATIENCE_S: Final = 60.0
 _REMOTE_MARGIN_S: Final = 10

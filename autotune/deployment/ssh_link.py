@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass
 from typing import Final
 
-from autotune.deployment.drained_stream import DrainedStream
+from autotune.deployment.drained_stream import DrainedStream, drain_pipe
 from autotune.deployment.ssh_options import SshOptions, jump_command
 from autotune.errors import AuthError, ConnectionLostError, HostKeyError, SshError
 
@@ -44,8 +44,6 @@ class SshLink:
             self.proxy.wait()
         if self.words is not None:
             self.words.wait(_PROXY_END_S)
-        if self.proxy.stderr is not None:
-            self.proxy.stderr.close()
 
     def complaint(self) -> str:
         """Return what the process behind it has said, in one line; empty when there is none."""
@@ -98,8 +96,7 @@ def _open_proxy(options: SshOptions, command: tuple[str, ...]) -> SshLink:
         raise SshError(f"cannot start {command[0]}: {error.strerror}", where=options.name) from None
     finally:
         theirs.close()
-    pipe = proxy.stderr
-    words = DrainedStream(pipe.read if pipe is not None else lambda _: b"", limit_bytes=_PROXY_WORDS_BYTES)
+    words = drain_pipe(proxy.stderr, limit_bytes=_PROXY_WORDS_BYTES)
     return SshLink(ours, proxy, words)
 
 

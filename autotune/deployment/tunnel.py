@@ -11,7 +11,7 @@ import time
 from types import TracebackType
 from typing import Final, Self
 
-from autotune.deployment.drained_stream import DrainedStream
+from autotune.deployment.drained_stream import DrainedStream, drain_pipe
 from autotune.deployment.guard import find_descendants
 from autotune.deployment.process import find_listener
 from autotune.deployment.ssh_link import explain_words
@@ -118,8 +118,7 @@ class Tunnel:
             start_new_session=True,
             bufsize=0,
         )
-        pipe = process.stderr
-        words = DrainedStream(pipe.read if pipe is not None else lambda _: b"", limit_bytes=_WORDS_BYTES)
+        words = drain_pipe(process.stderr, limit_bytes=_WORDS_BYTES)
         self._process, self._words = process, words
         until = time.monotonic() + 2 * self._options.connect_timeout_s
         while not self._listens(process):
@@ -156,5 +155,3 @@ class Tunnel:
             process.wait()
         if self._words is not None:
             self._words.wait(_END_PATIENCE_S)
-        if process.stderr is not None:
-            process.stderr.close()

@@ -64,7 +64,7 @@ def alive(pid: int) -> bool:
 
 def words_seen(host: Host, words: list[str]) -> list[str]:
     output = host.run(["printf", r"%s\0", *words])
-    assert output.exit_code == 0
+    assert (output.exit_code, output.stderr, output.is_truncated) == (0, b"", False)
     return output.stdout.decode("utf-8", errors="surrogateescape").split("\0")[:-1]
 
 
@@ -150,9 +150,9 @@ def test_the_deadline_ends_the_command_and_all_its_descendants(host, tmp_path, s
         'echo $$ > "$1/self"; sleep 300; sleep 300'
     )
     started = time.monotonic()
-    with pytest.raises(RemoteTimeout, match=r"did not end within 0\.7 s and was ended$"):
-        host.run(["sh", "-c", script, "x", str(tmp_path)], stdin=stdin, timeout_s=0.7)
-    assert 0.7 <= time.monotonic() - started < 6
+    with pytest.raises(RemoteTimeout, match=r"did not end within 1\.2 s and was ended$"):
+        host.run(["sh", "-c", script, "x", str(tmp_path)], stdin=stdin, timeout_s=1.2)
+    assert 1.2 <= time.monotonic() - started < 30
     pids = [int((tmp_path / name).read_text()) for name in ("self", "child", "session")]
     assert [pid for pid in pids if alive(pid)] == []
 
@@ -167,7 +167,7 @@ def test_a_command_that_is_interrupted_here_is_ended_there(host, tmp_path):
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.7)
+        signal.setitimer(signal.ITIMER_REAL, 1.2)
         with pytest.raises(Interrupted):
             host.run(["sh", "-c", 'echo $$ > "$1/pid"; sleep 300; :', "x", str(tmp_path)], timeout_s=60)
     finally:

@@ -43,13 +43,13 @@ class Relay:
 
     def reset(self) -> None:
         """Reset every connection, as a firewall does that has forgotten it."""
-        for pair in self._pairs:
+        pairs, self._pairs = self._pairs, []  # first, since a client that notices may be back at once
+        for pair in pairs:
             for end in pair:
                 with contextlib.suppress(OSError):
                     end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     end.shutdown(socket.SHUT_RD)
                 end.close()
-        self._pairs.clear()
 
     def cut(self) -> None:
         """Swallow every further byte of the connections there are; new ones are not harmed."""

@@ -27,7 +27,7 @@ def test_the_first_bytes_are_kept_whatever_the_pieces(pieces, limit):
 
 
 @pytest.mark.parametrize("error", [OSError("closed"), ValueError("I/O on closed file")])
-def test_a_stream_that_is_closed_meanwhile_has_ended(error):
+def test_a_stream_that_cannot_be_read_further_has_ended_but_is_not_whole(error):
     pieces = [b"abc"]
 
     def read(_: int) -> bytes:
@@ -38,6 +38,13 @@ def test_a_stream_that_is_closed_meanwhile_has_ended(error):
     stream = DrainedStream(read)
     assert stream.wait(10)
     assert stream.data == b"abc"
+
+
+def test_the_reader_closes_what_it_reads_at_its_end():
+    closed: list[bool] = []
+    stream = DrainedStream(lambda _: b"", close=lambda: closed.append(True))
+    assert stream.wait(10)
+    assert closed == [True]
 
 
 class Pipe:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -54,6 +54,16 @@ def connect(server: LoopbackSshd, *lines: str, keepalive_s: float | None = None)
 def through(server: LoopbackSshd, relay: Relay, *, keepalive_s: float | None = None) -> SshHost:
     name = f"HostKeyAlias [127.0.0.1]:{server.port}"
     return connect(server, f"Port {relay.port}", name, keepalive_s=keepalive_s)
+
+
+def once_there(path: Path, action: Callable[[], None]) -> None:
+    """Do something as soon as a command has written a file."""
+
+    def wait() -> None:
+        wait_until(lambda: path.exists() and path.stat().st_size > 0)
+        action()
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def no_thread_is_left() -> bool:
@@ -369,8 +379,8 @@ def test_a_connection_that_was_dropped_while_idle_is_made_again_unasked(server, 
 
 def test_a_firewall_that_drops_idle_connections_does_not_drop_ours(server):
     """case 48"""
-    with Relay(server.port, idle_s=1.0) as relay, through(server, relay, keepalive_s=0.2) as host:
-        assert host.run(["sh", "-c", "sleep 2; echo measured"]).text == "measured\n"
+    with Relay(server.port, idle_s=1.5) as relay, through(server, relay, keepalive_s=0.2) as host:
+        assert host.run(["sh", "-c", "sleep 2.2; echo measured"]).text == "measured\n"
         assert (relay.dropped, relay.accepted) == (0, 1)
 
 
@@ -403,7 +413,7 @@ def test_keepalive_is_on_even_where_ssh_has_it_off(server):
 def test_losing_the_link_in_a_command_is_an_error_and_nothing_is_repeated(server, relay, tmp_path):
     with through(server, relay) as host:
         host.run(["true"])
-        threading.Timer(0.3, relay.reset).start()
+        once_there(tmp_path / "runs", relay.reset)
         command = ["sh", "-c", 'echo ran >> "$1"; sleep 3', "x", str(tmp_path / "runs")]
         with pytest.raises(ConnectionLostError, match="whether it has ended is unknown"):
             host.run(command)
@@ -423,7 +433,7 @@ def test_an_idempotent_command_is_run_once_more(server, relay, tmp_path):
     """case 48"""
     with through(server, relay) as host:
         host.run(["true"])
-        threading.Timer(0.3, relay.reset).start()
+        once_there(tmp_path / "runs", relay.reset)
         script = 'echo ran >> "$1"; test "$(wc -l < "$1")" = 2 && echo done || sleep 5'
         output = host.run(["sh", "-c", script, "x", str(tmp_path / "runs")], is_idempotent=True)
     assert output.text == "done\n"
