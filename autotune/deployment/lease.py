@@ -136,7 +136,7 @@ class Lease:
         mine = f"{self.folder}/lease-{self.token}"
         self._prepare(mine, facts)
         self._renewed_at = self._uptime()
-        self._expect(self._arm())
+        self._expect(self._host.run_as_root(self._arming()))
         expected = "" if instead_of is None else instead_of.token
         move = ("mv", "-f", "-T", "--", mine, f"{self.folder}/lease")
         try:
@@ -197,9 +197,11 @@ class Lease:
         """
         now = self._uptime()
         output = self.run_as_root(("systemctl", "restart", "--", self.timer), is_idempotent=True)
-        if output.exit_code != 0:
-            self._lost = f"the host's timer {self.timer} is gone: {output.complaint}"
-            self._refuse_lost()
+        if output.exit_code != 0:  # somebody has stopped the timer, or it has fired and the script will fence us off
+            armed = self.run_as_root(self._arming())
+            if armed.exit_code != 0:
+                self._lost = f"the host's timer {self.timer} is gone: {output.complaint}"
+                self._refuse_lost()
         self._renewed_at = now
 
     def release(self) -> None:
@@ -272,9 +274,9 @@ class Lease:
             else:
                 return
 
-    def _arm(self) -> CommandOutput:
-        """Start the timer that puts the baseline back."""
-        command = (
+    def _arming(self) -> tuple[str, ...]:
+        """Return the command that starts the timer that puts the baseline back."""
+        return (
             "systemd-run",
             "--quiet",
             "--collect",
@@ -292,7 +294,6 @@ class Lease:
             self.folder,
             self.token,
         )
-        return self._host.run_as_root(command)
 
     def _stop_orphans(self) -> None:
         """Stop the timers of tuners that are gone: of the holder before, and of any that died while they tried."""

@@ -136,6 +136,36 @@ def test_a_lease_that_nobody_renews_ends_and_its_tuner_is_fenced_off(host: Conta
     assert list_timers(host) == []
 
 
+def test_a_timer_that_somebody_stops_is_armed_again(host: Container):
+    lease = take(host)
+    host.shell(f"systemctl stop {lease.timer}")
+    lease.renew()
+    timers = list_timers(host)
+    lease.release()
+
+    assert timers == [lease.timer]
+
+
+def test_timers_of_tuners_that_died_on_the_way_to_a_lease_are_stopped(host: Container):
+    orphan = find_timer(UNIT, "0123abcd")
+    stranger = "autotune-nightly.timer"
+    for name in (orphan, stranger):
+        host.shell(f"systemd-run --quiet --on-active=600 --unit={name.removesuffix('.timer')} true")
+    lease = take(host)
+    timers = list_timers(host)
+    lease.release()
+    host.shell(f"systemctl stop {stranger}")
+
+    assert timers == sorted([lease.timer, stranger])
+
+
+def test_the_timer_survives_a_reload(host: Container):
+    lease = take(host, lease_s=1)
+    lease.stop_renewing()
+    host.shell("systemctl daemon-reload")
+    wait_until(lambda: "restored" in host.shell(f"ls {FOLDER}"))
+
+
 def test_a_changing_command_waits_for_the_one_before_it(host: Container):
     lease = take(host)
     slow = threading.Thread(target=lambda: lease.run_as_root(["sleep", "1"]))
