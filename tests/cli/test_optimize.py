@@ -28,9 +28,10 @@ class Loop:
         self.settings = sample_settings()
         self.limits = Limits()
         self.directory = Path()
+        self.drain = False
 
-    def __call__(self, settings, limits, observer, *, directory):
-        self.settings, self.limits, self.directory = settings, limits, directory
+    def __call__(self, settings, limits, observer, *, directory, drain):
+        self.settings, self.limits, self.directory, self.drain = settings, limits, directory, drain
         observer(Noted(Progress(0, 20, 0.0), "the loop was here"))
         if self.error is not None:
             raise self.error
@@ -61,6 +62,23 @@ def test_the_options_reach_the_trial_loop(run_elsewhere, loop):
     assert not loop.settings.pruning.enabled
     assert loop.settings.try_[:2] == ({"budget": 8, "topk": 4, "window": "none"}, {"budget": 12})
     assert loop.directory == Path("studies/sample")
+    assert not loop.drain
+
+
+def test_a_dry_run_prints_the_command_and_the_variables_of_one_trial_and_runs_none(run_elsewhere, loop, tmp_path):
+    result = run_elsewhere("optimize", "sample", "--dry-run", "--try", "budget=8,topk=4")
+
+    assert result.exit_code == 0, result.output
+    assert "export SGLANG_DDTREE_MAX_TOPK=4\n" in result.stdout
+    assert "--speculative-ddtree-budget 8" in result.stdout.splitlines()[-1]
+    assert loop.directory == Path()
+    assert [path.name for path in (tmp_path / "studies").iterdir()] == ["sample.toml"]
+
+
+def test_live_users_may_be_drained(run_elsewhere, loop):
+    run_elsewhere("optimize", "sample", "--drain")
+
+    assert loop.drain
 
 
 def test_what_the_command_line_lists_comes_before_what_the_file_lists():
