@@ -25,18 +25,15 @@ from autotune.deployment.lease import Lease
 from autotune.deployment.lease_holder import LeaseHolder, is_restoring, read_holder
 from autotune.deployment.leftovers import clear_way, read_own_restore
 from autotune.deployment.port_owner import PortOwner
-from autotune.deployment.process_command import explain_other_command, explain_other_variables
-from autotune.deployment.running_command import find_command_differences, find_hidden_flags
 from autotune.deployment.stopping import Stopper
 from autotune.deployment.systemd_unit import (
-    TRIAL_DROP_IN,
-    find_conflicts,
     render_trial_drop_in,
     trial_drop_in_path,
     validate_unit_name,
 )
 from autotune.deployment.trial_drop_in import Removal, TrialDropIn
 from autotune.deployment.unit import LaunchKind, ProcessFacts, Unit, UnitState
+from autotune.deployment.unit_checks import check_loaded, check_process, check_unit, explain_process
 from autotune.deployment.unit_hazards import find_hazards
 from autotune.deployment.unit_reader import list_cgroup_pids, read_process, read_state, read_unit
 from autotune.deployment.unit_record import UnitRecord, load_record, render_record, save_record
@@ -46,7 +43,6 @@ from autotune.errors import (
     RestoreError,
     SshError,
     UnitStateError,
-    UnitUnsupportedError,
 )
 from autotune.servers.base import LaunchSpec
 from autotune.settings import StudySettings
@@ -152,7 +148,7 @@ class SystemdDeployment(Deployment):
         dead = clear_way(self._host, self._name, token, self._clock, self._findings)
         if self._record is None:  # else the unit may be half changed, and is read when it has been put back
             self._check(self._host, self._name)
-            self._check_unit(read_unit(self._host, self._name))
+            self._accept_unit(read_unit(self._host, self._name))
         first = self._record or self._describe(read_state(self._host, self._name))
         self._lease = self._new_lease()
         self._is_lease_over = False
@@ -171,8 +167,9 @@ class SystemdDeployment(Deployment):
         state = read_state(self._host, self._name)
         if record is None:
             self._was_up = state.is_up
-            if state.is_up:
-                self._check_process(state)
+            facts = None if state.main_pid is None else read_process(self._host, state.main_pid)
+            if self._unit is not None and state.main_pid is not None and facts is not None:
+                check_process(self._unit, state.main_pid, facts, self._tuned_flags, self._where)
             return
         self._was_up = record.was_up
         if dead is None:
@@ -191,54 +188,15 @@ class SystemdDeployment(Deployment):
             "an earlier command of this study was cut off; since then somebody else has put the service back"
         )
 
-    def _check_unit(self, unit: Unit) -> None:
-        """Refuse what could not be tuned or put back, before anything is changed."""
-        where = f"{self._name} on {self._host.name}"
-        if unit.launch_kind is LaunchKind.CONTAINER:
-            raise UnitUnsupportedError(
-                "a container tool starts the server, whose flags and processes are not reached from here",
-                where=where,
-                hint='run the server itself as the service, or run autotune inside the container with kind = "local"',
-            )
-        ours = trial_drop_in_path(self._name)
-        if any(file.path == ours for file in unit.files):
-            raise UnitStateError(
-                f"{ours} is left of a study whose record is gone",
-                where=where,
-                hint=f"remove it, run systemctl daemon-reload and systemctl restart {self._name}",
-            )
-        conflicts = find_conflicts(unit, TRIAL_DROP_IN)
-        if conflicts:
-            raise UnitStateError(
-                "; ".join(conflicts), where=where, hint="mend that, run systemctl daemon-reload, then start again"
-            )
+    def _accept_unit(self, unit: Unit) -> None:
+        """Take a unit for what the baseline starts, if it can be tuned and put back."""
+        check_unit(unit, self._where)
         self._findings += find_hazards(unit)
         self._unit = unit
 
-    def _check_process(self, state: UnitState) -> None:
-        """Refuse a service that runs another command than it would start: it could not be put back as it was."""
-        facts = None if state.main_pid is None else read_process(self._host, state.main_pid)
-        if self._unit is None or facts is None:
-            return
-        hidden = find_hidden_flags(self._unit, self._tuned_flags, facts.command)
-        if hidden:
-            raise UnitUnsupportedError(
-                f"process {state.main_pid} has {', '.join(hidden)} from a variable, where they cannot be exchanged",
-                where=f"{self._name} on {self._host.name}",
-                hint="write these flags into ExecStart= itself",
-            )
-        if self._unit.launch_kind is not LaunchKind.DIRECT:
-            return
-        differences = explain_other_command(
-            self._unit.argv, facts.command, facts.environment, expands_variables=self._unit.expands_variables
-        )
-        if differences:
-            raise UnitStateError(
-                f"process {state.main_pid} runs something else than the unit would start now, so it could not be put "
-                f"back: {'; '.join(differences)}",
-                where=f"{self._name} on {self._host.name}",
-                hint=f"run systemctl restart {self._name}, or put the unit's files back as they were",
-            )
+    @property
+    def _where(self) -> str:
+        return f"{self._name} on {self._host.name}"
 
     # Looking.
 
@@ -338,19 +296,9 @@ class SystemdDeployment(Deployment):
         if not processes:
             return ("it has no process that can be found",)
         unit = self._unit or read_unit(self._host, self._name)
-        found = [self._compare(unit, launch, facts) for facts in processes]
+        wanted = None if launch == self._baseline else launch
+        found = [explain_process(unit, wanted, facts, self._tuned_flags) for facts in processes]
         return () if () in found else found[0]
-
-    def _compare(self, unit: Unit, launch: LaunchSpec, facts: ProcessFacts) -> tuple[str, ...]:
-        """Say in which respects one process is not what a launch starts."""
-        if launch != self._baseline:
-            differences = find_command_differences(unit, launch, self._tuned_flags, facts.command)
-            return (*differences, *explain_other_variables(launch, facts.environment))
-        if unit.launch_kind is LaunchKind.DIRECT:
-            return explain_other_command(
-                unit.argv, facts.command, facts.environment, expands_variables=unit.expands_variables
-            )
-        return find_command_differences(unit, None, self._tuned_flags, facts.command)
 
     def _list_processes(self) -> tuple[ProcessFacts, ...]:
         """Return the processes that may be the server: the main one, and with a script in front also its children."""
@@ -381,9 +329,12 @@ class SystemdDeployment(Deployment):
             self._unit is None
         ):  # after an earlier tuner of this study: its trial is stopped, now see the unit without it
             self._put_drop_in_away(record)
-            self._check_unit(read_unit(self._host, self._name))
-        self._write_drop_in(record, None if launch == self._baseline else launch)
-        self._check_loaded(launch)
+            self._accept_unit(read_unit(self._host, self._name))
+        wanted = None if launch == self._baseline else launch
+        self._write_drop_in(record, wanted)
+        loaded = read_unit(self._host, self._name)
+        text = self._need_record().drop_in
+        check_loaded(loaded, self._unit or loaded, wanted, text, self._tuned_flags, self._where)
         return self._start(launch, log_path)
 
     def _start(self, launch: LaunchSpec | None, log_path: Path | None) -> int:
@@ -414,13 +365,13 @@ class SystemdDeployment(Deployment):
             if state.result == "start-limit-hit":
                 raise UnitStateError(
                     "systemd refuses to start it, because it was started too often (start-limit-hit)",
-                    where=f"{self._name} on {self._host.name}",
+                    where=self._where,
                     hint=f"run systemctl reset-failed {self._name}, or raise StartLimitBurst= of the unit",
                 )
             if has_begun and has_ended and state.exit_code in _EXEC_FAILURES:
                 raise HostError(
                     f"systemd could not execute the service's command (status {state.exit_code})",
-                    where=f"{self._name} on {self._host.name}",
+                    where=self._where,
                     hint=f"see journalctl -u {self._name}",
                 )
             if has_begun and (has_ended or state.main_pid is not None):
@@ -430,7 +381,7 @@ class SystemdDeployment(Deployment):
                     return state  # ExecStartPre= takes its time
                 raise UnitStateError(
                     f"systemd has not started it within {_START_PATIENCE_S:.0f} s; it is {state.active_state}",
-                    where=f"{self._name} on {self._host.name}",
+                    where=self._where,
                     hint=f"look at it with systemctl status {self._name}, and at systemctl list-jobs",
                 )
             self._clock.sleep(_LOOK_AGAIN_S)
@@ -584,31 +535,6 @@ class SystemdDeployment(Deployment):
             record = replace(record, token=self._lease.token)
         self._remember(replace(record, drop_in=text))
         self._drop_in.write(text)
-
-    def _check_loaded(self, launch: LaunchSpec) -> None:
-        """See that systemd has loaded what we wrote, before anything is started with it."""
-        unit = read_unit(self._host, self._name)
-        where = f"{self._name} on {self._host.name}"
-        conflicts = find_conflicts(unit, TRIAL_DROP_IN)
-        if conflicts:
-            raise UnitStateError(
-                "; ".join(conflicts), where=where, hint="somebody has changed the unit: mend that first"
-            )
-        ours = next((file for file in unit.files if file.path == self._drop_in.path), None)
-        if ours is None or ours.text != self._need_record().drop_in or unit.restart != "no":
-            raise UnitStateError(
-                f"systemd has not loaded {self._drop_in.path} as it was written",
-                where=where,
-                hint=f"look at systemctl cat {self._name}",
-            )
-        if launch != self._baseline and unit.launch_kind is LaunchKind.DIRECT:
-            differences = find_command_differences(self._unit or unit, launch, self._tuned_flags, unit.argv)
-            if differences:
-                raise UnitStateError(
-                    f"systemd would start something else than the trial: {'; '.join(differences)}",
-                    where=where,
-                    hint=f"look at systemctl cat {self._name}",
-                )
 
     def _remember(self, record: UnitRecord) -> None:
         """Write the record: with the study first, then on the host, then for the host's own restore."""
