@@ -12,10 +12,12 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.host.conftest import find_obstacle
+from tests.host.container import Container
 from tests.host.fault_run import FaultResult, play
 from tests.host.faults import Fault, list_faults
 from tests.host.lab import Lab, list_environment
@@ -41,6 +43,17 @@ def render_row(result: FaultResult) -> str:
     codes = ", ".join(str(code) for code in result.exit_codes)
     steps = ", ".join(step.value for step in result.fault.steps) or "-"
     return f"| {result.fault.name} | {result.place.value} | {codes} | {steps} | {result.cells} | {result.seconds:.0f} | {verdict} |"
+
+
+def play_safely(lab: Lab, host: Container, fault: Fault, place: Place, folder: Path, seed: int) -> FaultResult:
+    """Play a fault; a mistake of the harness is a problem of this fault and not the end of the campaign."""
+    started = time.monotonic()
+    try:
+        return play(lab, host, fault, place, folder, seed)
+    except Exception:  # noqa: BLE001
+        said = traceback.format_exc()
+        problems = (f"the harness failed: {said.splitlines()[-1]}",)
+        return FaultResult(fault, place, (), problems, 0, time.monotonic() - started, said)
 
 
 def write_log(folder: Path, result: FaultResult) -> None:
@@ -81,7 +94,7 @@ def main() -> int:
                 pristine.put_back()
                 folder = Path(scratch) / f"{turn}-{number}"
                 folder.mkdir()
-                results.append(play(lab, container, fault, place, folder, arguments.seed + turn))
+                results.append(play_safely(lab, container, fault, place, folder, arguments.seed + turn))
                 print(render_row(results[-1]), flush=True)
                 if arguments.log is not None:
                     write_log(arguments.log, results[-1])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -61,9 +63,11 @@ class Scene:
         self.started.append(subprocess.Popen(enter, stdin=quiet, stdout=quiet, stderr=quiet))
 
     def end_started(self) -> None:
-        """End what was started in the background."""
+        """End what was started in the background: the child of each ``nsenter``, which then ends too."""
         for process in self.started:
-            process.terminate()
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+            for pid in children.read_text().split() if children.exists() else []:
+                os.kill(int(pid), signal.SIGKILL)
             process.wait(10)
         self.started.clear()
 
