@@ -22,7 +22,8 @@ SHELLS = [shell for shell in ("bash", "dash") if shutil.which(shell)]
 
 def run(shell: str, line: str) -> list[str]:
     done = subprocess.run([shell, "-c", line.replace("srv", PRINT, 1)], capture_output=True, check=True, text=True)
-    return json.loads(done.stdout)
+    words: list[str] = json.loads(done.stdout)
+    return words
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,7 @@ WORDS = [
     ),
     behind=st.sampled_from(["", " 2>/dev/null", " 2>&1"]),
     new=st.lists(
-        st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0\n\r"), max_size=8), max_size=6
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\n\r"), max_size=8), max_size=6
     ),
 )
 def test_a_shell_hands_the_server_what_was_asked(shell, written, before, behind, new):

@@ -59,7 +59,7 @@ def test_simple_commands_and_what_stands_around_them():
     ]
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=8), max_size=6))
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), max_size=6))
 def test_quoted_words_are_read_back(words):
     assert [token.text for token in split_line(shlex.join(words))] == words
 

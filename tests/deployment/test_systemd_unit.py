@@ -173,6 +173,7 @@ def test_a_real_shell_gets_the_other_flags_from_systemd(ask_systemd, line, kept)
     if line.startswith("@"):
         command[0] = "/bin/bash"
     index = find_line(command)
+    assert index is not None
     words = [word.replace("$$", "$") if unit.expands_variables else word for word in command]
     words[index] = words[index].replace("exec srv", f"exec {PRINT}").replace(">>/dev/stderr 2>&1 >&3", "")
     done = subprocess.run(words, capture_output=True, check=True, text=True, env={"P": "p q", "PATH": "/usr/bin:/bin"})

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import pytest
 
 from autotune.deployment.running_command import find_command_differences, find_hidden_flags, tuned_part
 from autotune.deployment.systemd_unit import render_trial_drop_in, trial_drop_in_path
-from autotune.deployment.unit import LaunchKind, ProcessFacts
+from autotune.deployment.unit import LaunchKind
 from autotune.deployment.unit_reader import read_process, read_state, read_unit
 from autotune.errors import UnitUnsupportedError
 from autotune.servers.base import LaunchSpec
@@ -34,15 +36,22 @@ KINDS = {
 }
 
 
-def start(host, machine) -> ProcessFacts:
+class Started(NamedTuple):
+    """The server's process; its environment could be read."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+def start(host, machine) -> Started:
     host.run(["systemctl", "daemon-reload"])
     host.run(["systemctl", "restart", "x"])
     deadline = time.monotonic() + 20
     while True:
         state = read_state(machine, "x")
         facts = None if state.main_pid is None else read_process(machine, state.main_pid)
-        if facts is not None and "/opt/server.py" in facts.command:
-            return facts
+        if facts is not None and facts.environment is not None and "/opt/server.py" in facts.command:
+            return Started(facts.command, facts.environment)
         assert time.monotonic() < deadline, (state, facts)
         time.sleep(0.05)
 
@@ -62,13 +71,17 @@ def test_a_trial_runs_what_it_asks_for_and_the_baseline_comes_back(host, name):
     unit = read_unit(machine, "x")
     notes = () if kind is LaunchKind.SCRIPT else tuple(word for value in NASTY for word in ("--note", value))
     launch = LaunchSpec((), {"A": 'x "y" %n $Z \\', "B2": "", "GONE": None}, ("--page-size", "64", *notes))
-    limits = {"stop_timeout_s": 600.0, "start_timeout_s": math.inf, "arguments_variable": "AUTOTUNE_ARGUMENTS"}
 
-    host.put(trial_drop_in_path("x.service"), render_trial_drop_in(unit, launch, TUNED, **limits))
+    def render(launch: LaunchSpec | None) -> str:
+        return render_trial_drop_in(
+            unit, launch, TUNED, stop_timeout_s=600.0, start_timeout_s=math.inf, arguments_variable="AUTOTUNE_ARGUMENTS"
+        )
+
+    host.put(trial_drop_in_path("x.service"), render(launch))
     trial = start(host, machine)
     loaded = read_unit(machine, "x")
     restarts = host.shell("systemctl show x -p Restart -p TimeoutStopUSec -p RestartForceExitStatus")
-    host.put(trial_drop_in_path("x.service"), render_trial_drop_in(unit, None, TUNED, **limits))
+    host.put(trial_drop_in_path("x.service"), render(None))
     baseline = start(host, machine)
 
     assert unit.launch_kind is loaded.launch_kind is kind

@@ -10,7 +10,7 @@ import pytest
 from autotune.deployment.host import Host
 from autotune.deployment.ssh import SshHost
 from autotune.deployment.systemd_unit import find_conflicts, trial_drop_in_path
-from autotune.deployment.unit import LaunchKind, UnitState
+from autotune.deployment.unit import LaunchKind, ProcessFacts, UnitState
 from autotune.deployment.unit_reader import list_cgroup_pids, read_process, read_state, read_unit
 from autotune.errors import UnitStateError, UnitUnsupportedError
 from tests.host.container import Container
@@ -53,6 +53,13 @@ def install(host: Container, service: str, name: str = "x.service", *, reload: b
     if reload:
         host.run(["systemctl", "daemon-reload"])
     return name
+
+
+def see(machine: Host, pid: int | None) -> ProcessFacts:
+    assert pid is not None
+    facts = read_process(machine, pid)
+    assert facts is not None
+    return facts
 
 
 def wait_for_state(machine: Host, name: str, holds: Callable[[UnitState], bool]) -> UnitState:
@@ -225,9 +232,10 @@ def test_a_running_service_its_process_and_its_control_group(host, machine):
     assert state.main_pid in (pids := list_cgroup_pids(machine, state.control_group))
     assert len(pids) == 2
     deadline = time.monotonic() + 20
-    while (facts := read_process(machine, state.main_pid)).command[0] == "/bin/sh":
+    while (facts := see(machine, state.main_pid)).command[0] == "/bin/sh":
         assert time.monotonic() < deadline, facts
     assert facts.command == ("/usr/bin/python3", "/opt/wait.py", "a  b", "", "5")
+    assert facts.environment is not None
     assert facts.environment["V"] == "x y"
     assert facts.environment["E"] == ""
     assert facts.cgroup == state.control_group
@@ -263,13 +271,15 @@ def test_a_user_with_sudo_reads_what_only_root_may(lab, host):
     with SshHost(host.alias("ubuntu"), config=str(lab.ssh_config(host, is_forwarded=True))) as machine:
         unit = read_unit(machine, "x")
         state = read_state(machine, "x")
-        facts = read_process(machine, state.main_pid)
+        facts = see(machine, state.main_pid)
         pids = list_cgroup_pids(machine, state.control_group)
         host.allow("ubuntu", ["/usr/bin/systemctl"])
-        forbidden = read_process(machine, state.main_pid)
+        forbidden = see(machine, state.main_pid)
 
+    assert unit.script is not None
     assert (unit.launch_kind, unit.script.path, unit.files[0].mode) == (LaunchKind.SCRIPT, "/opt/start.sh", 0o600)
     assert unit.file_variables == {"TOKEN": "/etc/llm.env"}
+    assert facts.environment is not None
     assert facts.environment["TOKEN"] == "1"
     assert pids == (state.main_pid,)
     assert (forbidden.command, forbidden.environment) == (("sleep", "1000"), None)
