@@ -26,6 +26,7 @@ from autotune.deployment.lease_holder import LeaseHolder, is_restoring, read_hol
 from autotune.deployment.leftovers import clear_way, read_own_restore
 from autotune.deployment.port_owner import PortOwner
 from autotune.deployment.stopping import Stopper
+from autotune.deployment.sudo_rights import check_rights
 from autotune.deployment.systemd_unit import (
     render_trial_drop_in,
     trial_drop_in_path,
@@ -144,6 +145,7 @@ class SystemdDeployment(Deployment):
 
     def _take(self) -> None:
         """See that the service can be tuned and put back, take the lease, and learn what earlier tuners left."""
+        check_rights(self._host, self._name)
         token = None if self._record is None else self._record.token
         dead = clear_way(self._host, self._name, token, self._clock, self._findings)
         if self._record is None:  # else the unit may be half changed, and is read when it has been put back

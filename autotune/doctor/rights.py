@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 from autotune.deployment.host import Host
-from autotune.deployment.lease import find_folder
-from autotune.deployment.systemd_unit import TRIAL_DROP_IN
+from autotune.deployment.sudo_rights import ROOT_COMMANDS, Right, ask_rights, find_missing, say_missing
 from autotune.doctor.catalogue import Area
 from autotune.doctor.examination import Examination
 from autotune.doctor.finding import Judgement, ok, problem
@@ -18,24 +16,8 @@ from autotune.errors import HostError, PermissionDenied
 TOOLS: Final = ("sh", "cat", "find", "flock", "head", "stat", "timeout", "busctl", "ss")
 """What runs as the user who logs in."""
 
-ROOT_COMMANDS: Final = ("cat", "install", "mv", "rm", "rmdir", "mkdir", "systemctl", "systemd-run", "journalctl")
-"""What runs as root."""
-
 _TIMEOUT_S = 15.0
-_ASK = 'sudo -n -l -- "$@" >/dev/null || exit; sudo -n -- "$1" --version >/dev/null; exit 0'
-"""What sudo lists as allowed may still ask for a password; only running it tells."""
 _FIND = 'for name; do command -v -- "$name" || echo "missing $name"; done'
-
-
-class Right(Enum):
-    """What sudo says to one command."""
-
-    GIVEN = "given"
-    """It runs without a password."""
-    PASSWORD = "needs a password"  # noqa: S105 - a sentence
-    """It would ask for a password."""
-    REFUSED = "refused"
-    """It does not run it at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,42 +79,17 @@ def ask_sudo(host: Host, unit: str, paths: Mapping[str, str | None]) -> Rights:
     """
     user = host.expect(("id", "-un"), host.run(("id", "-un"), timeout_s=_TIMEOUT_S, is_idempotent=True)).text.strip()
     known = {name: path or name for name, path in paths.items() if name in ROOT_COMMANDS}
-    return Rights(user, {name: _ask(host, name, arguments) for name, arguments in list_uses(unit).items()}, known)
-
-
-def list_uses(unit: str) -> Mapping[str, Sequence[str]]:
-    """Return, for each command, arguments as a night gives them: rules of sudo may look at them."""
-    folder = f"/run/systemd/system/{unit}.d"
-    drop_in = f"{folder}/{TRIAL_DROP_IN}"
-    return {
-        "cat": ("--", f"{find_folder(unit)}/record.json"),
-        "install": ("-m", "0644", "--", "/dev/stdin", f"{drop_in}.new"),
-        "mv": ("-f", "-T", "--", f"{drop_in}.new", drop_in),
-        "rm": ("-f", "--", drop_in),
-        "rmdir": ("--", folder),
-        "mkdir": ("-p", "-m", "0755", "--", folder),
-        "systemctl": ("daemon-reload",),
-        "systemd-run": ("--quiet", "/bin/sh", f"{find_folder(unit)}/restore.sh"),
-        "journalctl": ("--output=json", "--quiet", "--no-pager", f"--unit={unit}"),
-    }
-
-
-def _ask(host: Host, command: str, arguments: Sequence[str]) -> Right:
-    output = host.run(("sh", "-c", _ASK, "ask", command, *arguments), timeout_s=_TIMEOUT_S, is_idempotent=True)
-    if output.exit_code == 127:
-        raise HostError("the host has no sudo", where=host.name, hint="install it, or connect as root")
-    if b"password is required" in output.stderr:
-        return Right.PASSWORD
-    return Right.GIVEN if output.exit_code == 0 else Right.REFUSED
+    return Rights(user, ask_rights(host, unit), known)
 
 
 def judge_rights(rights: Rights) -> Judgement:
     """Say which commands sudo does not run, and the line that allows them."""
-    missing = {name: right for name, right in rights.by_command.items() if right is not Right.GIVEN}
+    missing = find_missing(rights.by_command)
     if not missing:
         return ok(f"sudo runs {', '.join(rights.by_command)} without a password")
-    said = ", ".join(f"{name} ({right.value})" for name, right in missing.items())
     line = f"{rights.user} ALL=(root) NOPASSWD: {', '.join(rights.paths.get(name, name) for name in missing)}"
     return problem(
-        f"sudo does not run: {said}", f"add this line with visudo -f /etc/sudoers.d/autotune: {line}", PermissionDenied
+        f"sudo does not run: {say_missing(missing)}",
+        f"add this line with visudo -f /etc/sudoers.d/autotune: {line}",
+        PermissionDenied,
     )

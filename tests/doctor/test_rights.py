@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from autotune.deployment.sudo_rights import ROOT_COMMANDS, Right, list_uses
 from autotune.doctor.finding import Level
-from autotune.doctor.rights import ROOT_COMMANDS, TOOLS, Right, Rights, judge_rights, judge_tools, list_uses
+from autotune.doctor.rights import TOOLS, Rights, judge_rights, judge_tools
 from autotune.errors import PermissionDenied
 
 PATHS = {name: f"/usr/bin/{name}" for name in ROOT_COMMANDS}

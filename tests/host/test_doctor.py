@@ -11,10 +11,11 @@ import pytest
 
 from autotune.deployment.lease import Lease
 from autotune.deployment.ssh import SshHost
+from autotune.deployment.sudo_rights import Right
 from autotune.doctor.catalogue import CHECKS
 from autotune.doctor.diagnosis import Diagnosis, diagnose
 from autotune.doctor.finding import Finding, Level
-from autotune.doctor.rights import Right, ask_sudo, find_tools, judge_rights
+from autotune.doctor.rights import ask_sudo, find_tools, judge_rights
 from autotune.settings import parse_settings
 from autotune.tuner.limits import Limits
 from tests.host.container import Container
