@@ -99,19 +99,25 @@ PHASES: Final[Mapping[str, Moment]] = {
 }
 
 
-def list_faults(oom_after_s: float = 3.0) -> list[Fault]:
-    """Return the whole table.
+def list_groups(oom_after_s: float = 3.0) -> dict[str, list[Fault]]:
+    """Return the whole table, by who is to blame.
 
     Args:
         oom_after_s: when the server ends whose memory does not suffice.
     """
-    return [
-        *_list_bad_servers(oom_after_s),
-        *_list_bad_hosts(),
-        *_list_other_people(),
-        *_list_cables(),
-        *_list_deaths(),
-    ]
+    return {
+        "the server": _list_bad_servers(oom_after_s),
+        "the host": _list_bad_hosts(),
+        "sudo": _list_rights(),
+        "other people": _list_other_people(),
+        "the network": _list_cables(),
+        "the tuner": _list_deaths(),
+    }
+
+
+def list_faults(oom_after_s: float = 3.0) -> list[Fault]:
+    """Return the whole table in one list."""
+    return [fault for group in list_groups(oom_after_s).values() for fault in group]
 
 
 def _list_bad_servers(oom_after_s: float) -> list[Fault]:
@@ -186,6 +192,7 @@ def _list_bad_hosts() -> list[Fault]:
         Fault("start limit nearly hit", arrange=_restart_often),
         Fault(
             "rebooted in mid-trial",
+            is_remote=True,
             moment=MEASURING,
             action=_reboot,
             steps=(Step.OPTIMIZE,),
@@ -194,6 +201,7 @@ def _list_bad_hosts() -> list[Fault]:
         ),
         Fault(
             "power lost while loading",
+            is_remote=True,
             moment=PHASES["load"],
             action=_lose_power,
             rules=({"fault": "slow", "budgets": [0], "seconds": 1, "times": 1},),
@@ -202,6 +210,7 @@ def _list_bad_hosts() -> list[Fault]:
         ),
         Fault(
             "power lost, service not enabled",
+            is_remote=True,
             arrange=_disable,
             moment=MEASURING,
             action=_lose_power,
@@ -253,18 +262,22 @@ def _list_bad_hosts() -> list[Fault]:
             states={},
             is_untouched=True,
         ),
-        *(
-            Fault(
-                f"sudo without {name}",
-                arrange=partial(_forbid, name=name),
-                exit_codes=frozenset({3}),
-                says=(name,),
-                states={},
-                is_untouched=True,
-                place=Place.USER,
-            )
-            for name in ROOT_COMMANDS
-        ),
+    ]
+
+
+def _list_rights() -> list[Fault]:
+    """One command that a night runs as root is not allowed."""
+    return [
+        Fault(
+            f"sudo without {name}",
+            arrange=partial(_forbid, name=name),
+            exit_codes=frozenset({3}),
+            says=(name,),
+            states={},
+            is_untouched=True,
+            place=Place.USER,
+        )
+        for name in ROOT_COMMANDS
     ]
 
 

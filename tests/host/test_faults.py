@@ -11,18 +11,21 @@ import pytest
 from tests.host.campaign import choose
 from tests.host.container import Container
 from tests.host.fault_run import play
-from tests.host.faults import Fault, list_faults
+from tests.host.faults import Fault, list_groups
 from tests.host.lab import Lab
 from tests.host.tuner_process import Place
 
 SEED = int(os.environ.get("AUTOTUNE_FAULT_SEED", "1"))
-SIZE = 8
+MORE = 2
 
 
 def draw() -> list[tuple[Fault, Place]]:
-    """Choose a few faults, each with a place for its tuner."""
+    """Choose a fault of each group and a few more, each with a place for its tuner."""
     generator = random.Random(SEED)  # noqa: S311 - chance, not secrecy
-    faults = generator.sample(list_faults(), SIZE)
+    groups = list_groups()
+    faults = [generator.choice(group) for group in groups.values()]
+    others = [fault for group in groups.values() for fault in group if fault not in faults]
+    faults += generator.sample(others, MORE)
     return [(fault, generator.choice([place for place in Place if choose([fault], place, [])])) for fault in faults]
 
 
