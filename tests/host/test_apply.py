@@ -371,7 +371,9 @@ def test_a_night_is_refused_while_an_apply_that_was_killed_is_open(
     with pytest.raises(UnitStateError, match=r"apply of trial 3 of study sample .* never ended"):
         deployment.__enter__()
 
-    assert ignore_files(look(host), "/run/autotune") == ignore_files(before, "/run/autotune")
+    after = look(host)
+    assert ignore_files(after, "/run/autotune").files == ignore_files(before, "/run/autotune").files
+    assert (after.invocation, after.start_command) == (before.invocation, before.start_command)
 
 
 @pytest.mark.parametrize("after", [3, 5, 6, 7, 9] if ALL else [6])
