@@ -17,8 +17,8 @@ below() {
     awk -v roots="$*" -v me=$$ '
       { parent[$1] = $2; state[$1] = $3; session[$1] = $4 }
       END {
-        n = split(roots, list)
-        for (i = 1; i <= n; i++) found[list[i]] = 1
+        count = split(roots, given)
+        for (i = 1; i <= count; i++) if (!(given[i] in found)) { found[given[i]] = 1; list[++n] = given[i] }
         for (i = 1; i <= n; i++) {
           for (p in parent)
             if (!(p in found) && (parent[p] == list[i] || session[p] == list[i])) { found[p] = 1; list[++n] = p }
@@ -30,7 +30,7 @@ below() {
       }'
 }
 seen=$root
-all=$(below $seen)
+all=$(below $seen) || exit 1
 for signal in TERM KILL SUDO; do
   if [ $signal = SUDO ]; then sudo -n -- kill -KILL $all 2>/dev/null || :
   else kill -$signal $all 2>/dev/null || :
@@ -39,7 +39,7 @@ for signal in TERM KILL SUDO; do
     # The children of a process that has ended are below another one now: they are looked for by their own ids, and
     # those that came meanwhile by their session.
     seen="$seen $all"
-    all=$(below $seen)
+    all=$(below $seen) || exit 1
     [ -n "$all" ] || exit 0
     sleep 0.1
   done
@@ -52,7 +52,8 @@ def end_command(*, token: str = "", pid: int | None = None) -> tuple[str, ...]:
     """Return the command that ends all processes of another one.
 
     They get SIGTERM, half a second later SIGKILL; what belongs to another user is ended through ``sudo -n kill``
-    where that is allowed. It prints the ids of those that still live, nothing when all are gone.
+    where that is allowed. It prints the ids of those that still live, nothing when all are gone; its exit code is
+    not 0 when it could not look.
 
     Args:
         token: they descend from a process with the argument ``MARK + token``.
@@ -61,9 +62,16 @@ def end_command(*, token: str = "", pid: int | None = None) -> tuple[str, ...]:
     return ("sh", "-c", _END_COMMAND, "end", token, "" if pid is None else str(pid))
 
 
-def describe_left(printed: str) -> str:
-    """Say in a clause what :func:`end_command` could not end; empty when nothing is left."""
+def describe_left(exit_code: int, printed: str) -> str:
+    """Say in a clause what :func:`end_command` could not end; empty when nothing is left.
+
+    Args:
+        exit_code: of that command.
+        printed: by it.
+    """
     left = printed.split()
+    if exit_code != 0:
+        return ", as far as could be done: whether all its processes are gone is unknown"
     if not left:
         return ""
     return (

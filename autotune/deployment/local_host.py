@@ -110,14 +110,14 @@ def _end(process: subprocess.Popen[bytes]) -> str:
         ended = subprocess.run(
             end_command(pid=process.pid), capture_output=True, text=True, timeout=_END_PATIENCE_S, check=False
         )
-        left = ended.stdout
+        left = describe_left(ended.returncode, ended.stdout)
     except subprocess.TimeoutExpired:
-        left = str(process.pid)
+        left = describe_left(0, str(process.pid))
     try:
         process.wait(_REAP_S)
     except subprocess.TimeoutExpired:
         threading.Thread(target=process.wait, name="reap", daemon=True).start()
-    return describe_left(left)
+    return left
 
 
 def _feed(stream: IO[bytes], data: bytes) -> None:

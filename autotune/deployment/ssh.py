@@ -172,7 +172,7 @@ class SshHost(Host):
                 raise ConnectionLostError(
                     f"{what}, and the host does not answer any more", where=self.name, hint="is the network up?"
                 )
-            raise RemoteTimeout(f"{what} and was ended{describe_left(left)}", where=self.name)
+            raise RemoteTimeout(f"{what} and was ended{left}", where=self.name)
         is_whole = wait_for_rest(outputs, time.monotonic() + _REST_PATIENCE_S, connection.ask)
         if channel.exit_status < 0 or (not all(output.has_ended for output in outputs) and not connection.is_alive):
             raise connection.lost(f"while {command[0]} ran, and whether it has ended is unknown")
@@ -225,7 +225,7 @@ def _open_channel(connection: SshConnection, patience_s: float) -> paramiko.Chan
 
 
 def _end(connection: SshConnection, token: str) -> str | None:
-    """End a command's processes on the host; return what :func:`end_command` prints, ``None`` without an answer."""
+    """End a command's processes on the host; return a clause on those left, ``None`` without an answer."""
     until = time.monotonic() + _END_PATIENCE_S
     try:
         channel = connection.transport.open_session(timeout=_END_OPEN_S)
@@ -241,7 +241,7 @@ def _end(connection: SshConnection, token: str) -> str | None:
         if not channel.status_event.wait(until - time.monotonic()) or channel.exit_status < 0:
             return None
         printed.wait(1.0)
-        return printed.data.decode("ascii", errors="replace")
+        return describe_left(channel.exit_status, printed.data.decode("ascii", errors="replace"))
 
 
 def _feed(channel: paramiko.Channel, data: bytes) -> None:

@@ -91,6 +91,34 @@ def test_a_command_that_has_ended_already_is_no_error():
     assert subprocess.run(end_command(pid=gone.pid), capture_output=True, text=True, check=True).stdout == ""
 
 
+def test_each_process_that_is_left_is_printed_once_and_looking_stays_cheap(tmp_path):
+    """Signals that change nothing stand for a process of somebody else."""
+    process = start_tree(tmp_path, "eeee")
+    members = tree(process.pid)
+    shell, option, script, *rest = end_command(pid=process.pid)
+    started = time.monotonic()
+    ended = subprocess.run(
+        (shell, option, f"kill() {{ :; }}; sudo() {{ :; }}\n{script}", *rest),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert sorted(map(int, ended.stdout.split())) == sorted(members)
+    assert ended.stderr == ""
+    assert time.monotonic() - started < 15
+    subprocess.run(end_command(pid=process.pid), check=True)
+    process.wait()
+
+
+def test_a_host_that_cannot_be_looked_at_is_no_host_without_processes():
+    process = subprocess.Popen(["sleep", "300"])
+    shell, option, script, *rest = end_command(pid=process.pid)
+    ended = subprocess.run((shell, option, f"awk() {{ return 1; }}\n{script}", *rest), capture_output=True, check=False)
+    process.kill()
+    process.wait()
+    assert ended.returncode != 0
+
+
 def test_nobody_waits_for_a_process_that_cannot_be_ended(monkeypatch, tmp_path):
     monkeypatch.setattr(local_host, "end_command", lambda *, pid: ("echo", str(pid)))
     monkeypatch.setattr(local_host, "_REAP_S", 0.1)
@@ -103,5 +131,6 @@ def test_nobody_waits_for_a_process_that_cannot_be_ended(monkeypatch, tmp_path):
 
 
 def test_what_is_left_is_said_in_words():
-    assert describe_left("\n") == ""
-    assert "process 12, 13, of" in describe_left("12 13\n")
+    assert describe_left(0, "\n") == ""
+    assert "process 12, 13, of" in describe_left(0, "12 13\n")
+    assert "unknown" in describe_left(1, "")
