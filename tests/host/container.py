@@ -23,6 +23,9 @@ FileContent = str | bytes | tuple[str | bytes, int]
 
 CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
 
+SANDBOX_CALLS: Final = ("landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self")
+"""What systemd-nspawn forbids and a machine does not: the sandbox of the coding evaluation needs it."""
+
 # $1 is the name of the control group; two containers started from one group would share its "payload". With --keep-unit
 # a reboot inside ends systemd-nspawn with 133 and leaves the next start to whoever called it. The keeper's input ends
 # when whoever made the lab is gone, however that came; a signal at the death of a parent would come with that of a thread.
@@ -142,6 +145,7 @@ class Container:
                 *("systemd-nspawn", "--quiet", "--boot", f"--directory={self.root}", f"--machine={self.identifier}"),
                 *(f"--hostname={self.name}", f"--network-namespace-path=/run/netns/{self.identifier}"),
                 *("--register=no", "--keep-unit", "--console=pipe", "--link-journal=no"),
+                f"--system-call-filter={' '.join(SANDBOX_CALLS)}",
                 *("--resolv-conf=off", "--timezone=off", *(f"--bind-ro={path}" for path in self._binds)),
             ],
             env={
