@@ -57,7 +57,7 @@ class Tuner:
             command = lab.enter(["ssh", "-F", str(lab.ssh_config(host)), host.alias(), line])
             folder = Path("/")
         else:
-            command = lab.enter(program)
+            command = lab.enter(["env", "--default-signal=INT,HUP", *program])  # whatever started the tests ignores
         self.process = subprocess.Popen(
             command,
             cwd=folder,
