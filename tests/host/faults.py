@@ -21,7 +21,7 @@ ROOT_COMMANDS: Final = {
 }
 """What a tuner runs as root, each to be allowed by sudo."""
 
-LONG: Final = 600
+LONG: Final = 300
 """Output tokens that make a cell last for seconds, so that a fault can strike inside it."""
 
 DONE: Final = frozenset({"complete"})
