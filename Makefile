@@ -5,7 +5,7 @@ VENV ?= .venv
 TRIALS ?= 20
 BIN := $(VENV)/bin
 
-.PHONY: optimize test lint types pytest test-host test-host-as-root docs lock clean
+.PHONY: optimize test lint types pytest test-host test-host-as-root test-host-campaign docs lock clean
 
 optimize: $(VENV)/.installed
 	$(BIN)/autotune optimize --trials $(TRIALS)
@@ -30,7 +30,12 @@ test-host:
 	else echo "skipped: a test host is a container with systemd and a network of its own, so it needs root: sudo make test-host"; fi
 
 test-host-as-root: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -q -rs tests/host
+	$(BIN)/python -m pytest -q -rs -m "not campaign" tests/host
+
+# Everything that can go wrong there, each fault at each place and each moment: an hour and more. Root only.
+test-host-campaign: $(VENV)/.installed-test
+	$(BIN)/python -m tests.host.campaign
+	AUTOTUNE_ALL_FAULTS=1 $(BIN)/python -m pytest -q -m "campaign or not campaign" tests/host/test_restore.py tests/host/test_apply.py
 
 # The generated pages: commands and settings.
 docs: $(VENV)/.installed

@@ -213,8 +213,8 @@ CHECKS: Final[Mapping[str, Check]] = {
     # The host.
     "leftovers": Check(
         Area.HOST,
-        "What an earlier night left: our drop-in, a lease and its holder, a record, a timer.",
-        "`autotune restore STUDY`, or wait for the holder.",
+        "What an earlier command left: our drop-in, a lease and its holder, an apply or a rollback that never ended.",
+        "`autotune restore STUDY`, `autotune rollback STUDY`, or wait for the holder: the finding says which.",
     ),
     "port": Check(
         Area.HOST,

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from autotune.apply.opening import check_nothing_open
 from autotune.deployment.gpu import GpuMemory, find_busy, find_gpus_of, read_gpu_memory
 from autotune.deployment.host import Host
 from autotune.deployment.host_files import read_file
@@ -40,6 +41,7 @@ class Leftovers:
         others: units of this host whose lease somebody holds: one tuner works on a host at a time.
         has_drop_in: whether our drop-in is there.
         restored: what the host noted when it put the baseline back by itself; empty when it did not.
+        half_done: an apply or a rollback that was begun and never ended; ``None`` when there is none.
     """
 
     holder: LeaseHolder | None
@@ -48,6 +50,7 @@ class Leftovers:
     others: tuple[str, ...]
     has_drop_in: bool
     restored: str
+    half_done: UnitStateError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,7 @@ def look_for_leftovers(host: Host, unit: str) -> Leftovers:
         others=tuple(sorted(units - {folder.removeprefix(f"{RUN_FOLDER}/")})),
         has_drop_in=read_file(host, trial_drop_in_path(unit)) is not None,
         restored="" if note is None else " ".join(note.decode("utf-8", errors="replace").split()),
+        half_done=_find_half_done(host, unit),
     )
 
 
@@ -139,6 +143,8 @@ def judge_leftovers(found: Leftovers, study: str) -> Judgement:
             "wait for it: one tuner works on a host at a time",
             HostBusyError,
         )
+    if found.half_done is not None:
+        return judge_error(found.half_done)
     if found.has_drop_in:
         return problem(
             "the drop-in of a trial is there, and no tuner holds the service",
@@ -151,6 +157,14 @@ def judge_leftovers(found: Leftovers, study: str) -> Judgement:
             "see why that tuner ended; the next one goes on",
         )
     return ok("nothing is left of an earlier night")
+
+
+def _find_half_done(host: Host, unit: str) -> UnitStateError | None:
+    try:
+        check_nothing_open(host, unit)
+    except UnitStateError as error:
+        return error
+    return None
 
 
 def _list_pids(host: Host, group: str) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from autotune.deployment.gpu import GpuMemory, GpuProcess
@@ -154,3 +156,13 @@ def test_errors_of_gpus_are_found_among_the_lines_of_the_kernel():
     assert judge_kernel_log(lines).level is Level.WARNING
     assert judge_kernel_log(()).level is Level.OK
     assert judge_kernel_log(None).level is Level.SKIPPED
+
+
+def test_an_apply_that_never_ended_is_a_problem_with_its_way_out():
+    half_done = UnitStateError("an apply of trial 3 never ended", hint="run `autotune rollback kimi`")
+
+    judged = judge_leftovers(replace(NOTHING, half_done=half_done), "kimi")
+
+    assert judged.level is Level.PROBLEM
+    assert "never ended" in judged.found
+    assert "rollback kimi" in str(judged.advice)
