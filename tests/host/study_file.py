@@ -73,6 +73,8 @@ def render_study(
         *cells,
         "[pruning]",
         "enabled = false",
+        "[objectives]",
+        "max_context_loss = 1.0",  # a busy machine makes no verdict
         "[evaluation]",
         *_render_keys({"enabled": evaluation, "problems": 4, "max_tokens": 48}),
     ]
