@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,7 @@ CASES = {
 }
 
 
+@cache
 def cited() -> dict[int, list[str]]:
     """Case number -> tests whose docstring cites it."""
     found: dict[int, list[str]] = {}
