@@ -19,7 +19,7 @@ from tests.host.faults import Fault, Step
 from tests.host.lab import Lab
 from tests.host.scene import Scene
 from tests.host.service import is_serving, set_faults, start_stand_in
-from tests.host.state import HostSnapshot, compare, ignore_files, snapshot, wait_until_none
+from tests.host.state import compare, ignore_files, snapshot, wait_until_none
 from tests.host.study_file import NAME, render_study, write_study
 from tests.host.tuner_process import Place, Tuner, run_tuner
 
@@ -72,7 +72,7 @@ def play(lab: Lab, host: Container, fault: Fault, place: Place, folder: Path, se
         lab, host, place, deployment=fault.deployment, server=fault.server, output_tokens=fault.output_tokens
     )
     write_study(working, text, host if place is Place.ON_HOST else None)
-    before = _settle(host)
+    before = snapshot(host)
     arguments = ["optimize", f"{NAME}.toml", "--plain", "--trials", str(fault.trials)]
     tuner = Tuner(lab, host, working, place, arguments)
     scene = Scene(lab, host, place, working, before, tuner, random.Random(f"{seed} {fault.name}"))  # noqa: S311 - chance, not secrecy
@@ -109,11 +109,6 @@ def play(lab: Lab, host: Container, fault: Fault, place: Place, folder: Path, se
         time.monotonic() - started,
         "\n".join(said),
     )
-
-
-def _settle(host: Container) -> HostSnapshot:
-    """Look at the host once nothing passing is on it any more."""
-    return snapshot(host)
 
 
 @contextmanager
