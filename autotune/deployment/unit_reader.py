@@ -29,6 +29,7 @@ _UNIT_PROPERTIES: Final = (
     "DropInPaths",
     "UnitFileState",
     "NeedDaemonReload",
+    "Transient",
 )
 _HOOKS: Final = ("ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPost")
 _SERVICE_PROPERTIES: Final = (
@@ -70,7 +71,7 @@ _SCRIPT_LIMIT_BYTES: Final = 256 * 1024
 _GONE: Final = (b"No such file or directory", b"No such process", b"No such device")
 
 
-def read_unit(host: Host, name: str) -> Unit:
+def read_unit(host: Host, name: str, *, follows_alias: bool = False) -> Unit:
     """Read a service with all its drop-ins as systemd has loaded it; nothing is changed.
 
     A trial's drop-in of ours is part of it while it is there.
@@ -78,11 +79,12 @@ def read_unit(host: Host, name: str) -> Unit:
     Args:
         host: the machine.
         name: of the service; ``.service`` may be left out.
+        follows_alias: whether another name of the service will do; drop-ins and locks need its own.
 
     Raises:
         UserError: the name is none that systemd accepts for a service.
         UnitStateError: the unit is not there, masked, broken, changed since it was loaded, or of a kind without exactly
-            one command that stays.
+            one command that stays; or the name is an alias.
         UnitUnsupportedError: its files cannot be understood safely.
         SystemdError: systemd does not answer.
     """
@@ -90,6 +92,10 @@ def read_unit(host: Host, name: str) -> Unit:
     where = f"{name} on {host.name}"
     facts = _get_properties(host, name, "Unit", _UNIT_PROPERTIES)
     _check_loaded(facts, where)
+    if facts["Id"] != name and not follows_alias:
+        raise UnitStateError(
+            f"{name} is only another name of {facts['Id']}", where=where, hint=f"name the unit {facts['Id']}"
+        )
     service = _get_properties(host, name, "Service", _SERVICE_PROPERTIES)
     if service["Type"] in {"oneshot", "forking"}:
         raise UnitStateError(
@@ -251,10 +257,14 @@ def _check_loaded(facts: Mapping[str, Any], where: str) -> None:
         raise UnitStateError(f"the unit is {facts['LoadState']}: {facts['LoadError'][1]}", where=where, hint=hint)
     if facts["NeedDaemonReload"]:
         raise _changed("its files were changed", where)
-    if not facts["FragmentPath"]:
+    if facts["Transient"]:
         raise UnitUnsupportedError(
-            "it has no unit file", where=where, hint="write one; a transient unit cannot be tuned"
+            "it is a transient unit, which is gone for good as soon as it stops",
+            where=where,
+            hint="write a unit file for it and start it from there",
         )
+    if not facts["FragmentPath"]:
+        raise UnitUnsupportedError("it has no unit file", where=where, hint="write one")
 
 
 def _check_nothing_new(host: Host, facts: Mapping[str, Any], where: str) -> None:

@@ -80,7 +80,7 @@ class _Discovery:
         self._host = host
         self._deployment = deployment
         self._unanswered: list[str] = []
-        self._unit: Unit = read_unit(host, deployment.unit or "")
+        self._unit: Unit = read_unit(host, deployment.unit or "", follows_alias=True)
         self._state: UnitState = read_state(host, self._unit.name)
         _check_tunable(self._unit, host.name)
         pid = self._state.main_pid

@@ -158,6 +158,23 @@ def test_a_masked_unit_is_refused(host, machine):
         read_unit(machine, "x")
 
 
+def test_a_transient_unit_is_refused_because_a_stop_is_its_end(host, machine):
+    host.run(["systemd-run", "--quiet", "--unit=x", "sleep", "100"])
+
+    with pytest.raises(UnitUnsupportedError, match="transient"):
+        read_unit(machine, "x")
+
+
+def test_an_alias_is_refused_unless_it_is_asked_to_be_followed(host, machine):
+    install(host, "ExecStart=/bin/sleep 100")
+    host.run(["ln", "-s", "/etc/systemd/system/x.service", "/etc/systemd/system/y.service"])
+    host.run(["systemctl", "daemon-reload"])
+
+    with pytest.raises(UnitStateError, match=r"y\.service is only another name of x\.service"):
+        read_unit(machine, "y")
+    assert read_unit(machine, "y", follows_alias=True).name == "x.service"
+
+
 @pytest.mark.parametrize(
     ("where", "folder"),
     [
