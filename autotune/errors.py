@@ -213,6 +213,10 @@ class ImpossibleMetric(MeasurementError):
     """A metric is infinite, not a number or negative: something upstream measured nothing."""
 
 
+class ServerDisturbed(MeasurementError):
+    """Somebody else restarted the server in the middle of a trial, which says nothing about its configuration."""
+
+
 class EvaluationError(AutotuneError):
     """The coding evaluation cannot be trusted: stop, because every later trial would be wrong too."""
 

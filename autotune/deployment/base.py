@@ -131,6 +131,9 @@ class Deployment(ABC):
         """Return the exit code of the server in use, or ``None`` while it lives.
 
         The code is -1 when it cannot be known, because the server was not started by this object.
+
+        Raises:
+            ServerDisturbed: another server runs in its place, which neither it nor we have started.
         """
 
     @abstractmethod

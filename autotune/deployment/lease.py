@@ -29,6 +29,7 @@ _RENEWALS = 4
 _ATTEMPTS = 3
 _LOCK_HELD, _LEASE_LOST = 74, 75
 _FENCE = r"""
+[ -d "$1" ] || exit 75
 exec 9<"$1" || exit 74
 flock -w 60 9 || exit 74
 if [ -n "$3" ]; then

@@ -39,9 +39,11 @@ from autotune.deployment.unit_hazards import find_hazards
 from autotune.deployment.unit_reader import list_cgroup_pids, read_process, read_state, read_unit
 from autotune.deployment.unit_record import UnitRecord, load_record, render_record, save_record
 from autotune.errors import (
+    HostBusyError,
     HostError,
     LeaseLostError,
     RestoreError,
+    ServerDisturbed,
     SshError,
     UnitStateError,
 )
@@ -248,6 +250,7 @@ class SystemdDeployment(Deployment):
         Raises:
             LeaseLostError: the host is not ours any more.
             SshError: the host cannot be asked; that says nothing about the server.
+            ServerDisturbed: somebody else has restarted the service.
         """
         if not self._is_lease_over:
             self._lease.check()
@@ -267,6 +270,12 @@ class SystemdDeployment(Deployment):
         if is_same and state.active_state == "deactivating":
             return None
         self._has_ended = True
+        if self._record is not None and self._record.drop_in and state.invocation_id not in ("", watched.invocation_id):
+            raise ServerDisturbed(  # it was not systemd itself: our drop-in says Restart=no
+                "somebody else has restarted the service meanwhile",
+                where=self._where,
+                hint=f"see who: journalctl -u {self._name}; a health check that restarts it has to rest during the study",
+            )
         return -1 if state.exit_code is None else state.exit_code
 
     def read_log(self) -> tuple[str, ...]:
@@ -426,6 +435,8 @@ class SystemdDeployment(Deployment):
             try:
                 self._put_back()
             except LeaseLostError as error:
+                if self._take_again():
+                    continue
                 self._learn_from_host(error)
             except SshError as error:
                 if self._lease.left_s <= _RETRY_S:
@@ -478,6 +489,29 @@ class SystemdDeployment(Deployment):
             return
         if not (state.is_up and state.invocation_id in record.baselines):
             self._start(None, None)
+
+    def _take_again(self) -> bool:
+        """Take a new lease where somebody has removed ours and nobody put the host back; say whether that was so.
+
+        Our drop-in in its place tells: neither the host's own restore nor another tuner would have left it.
+        """
+        record = self._need_record()
+        is_in_place = read_file(self._host, self._drop_in.path) == record.drop_in.encode()
+        if not is_in_place or is_restoring(self._host, self._lease.timer) or self._has_holder():
+            return False
+        self._lease.stop_renewing()
+        self._lease = self._new_lease()
+        self._record = replace(record, token=self._lease.token)
+        try:
+            self._lease.acquire(self._record.facts())
+        except HostBusyError:
+            return False
+        self._opened.callback(self._lease.stop_renewing)
+        self._findings.append("our lease had been removed from the host, so a new one was taken to put it back")
+        return True
+
+    def _has_holder(self) -> bool:
+        return read_holder(self._host, self._lease.folder) is not None
 
     def _learn_from_host(self, error: LeaseLostError) -> None:
         """See what the host, or another tuner, has done since our lease was over."""
@@ -539,8 +573,16 @@ class SystemdDeployment(Deployment):
         self._drop_in.write(text)
 
     def _remember(self, record: UnitRecord) -> None:
-        """Write the record: with the study first, then on the host, then for the host's own restore."""
-        save_record(self._record_path, record)
+        """Write the record: with the study first, then on the host, then for the host's own restore.
+
+        A full disk under the study must not keep a service from being put back: the record that lies there already
+        asks for no less.
+        """
+        try:
+            save_record(self._record_path, record)
+        except OSError:
+            if not self._is_restore_tried:
+                raise
         self._record = record
         write_file(self._lease.run_as_root, f"{self._lease.folder}/record.json", render_record(record), 0o600)
         write_file(self._lease.run_as_root, self._lease.facts_path, record.facts(), 0o600)

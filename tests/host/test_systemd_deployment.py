@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from autotune.deployment import systemd
 from autotune.deployment.base import Occupant
 from autotune.deployment.systemd import SystemdDeployment
-from autotune.errors import HostError, PortTakenError, UnitStateError
+from autotune.deployment.unit_record import UnitRecord
+from autotune.errors import HostError, LeaseLostError, PortTakenError, ServerDisturbed, UnitStateError
 from tests.host.container import Container
 from tests.host.inside_host import InsideHost
 from tests.host.service import PORT, UNIT, UNIT_PATH, is_serving, set_faults, start_stand_in, wait_until_serving
@@ -297,6 +300,71 @@ def test_a_service_that_would_start_something_else_than_it_runs_is_refused(host:
         pass
 
     assert is_serving(host)
+
+
+def test_a_full_disk_under_the_study_does_not_keep_the_service_from_being_put_back(
+    host: Container, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    start_stand_in(host)
+    before = picture(host)
+
+    def refuse(path: Path, _record: UnitRecord) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    with deployment(host, tmp_path) as opened:
+        opened.stop()
+        opened.start(TRIAL, tmp_path / "boot.log")
+        wait_until_serving(host)
+        monkeypatch.setattr(systemd, "save_record", refuse)
+        with pytest.raises(OSError, match="No space left"):
+            opened.stop()
+        opened.restore()
+
+    wait_until_serving(host)
+    assert before == picture(host)
+    assert not (tmp_path / "host.json").exists()
+
+
+@pytest.mark.parametrize("removed", ["/run/autotune", f"/run/autotune/{UNIT}", f"/run/autotune/{UNIT}/lease"])
+def test_a_service_whose_lease_somebody_has_removed_is_put_back_all_the_same(
+    host: Container, tmp_path: Path, removed: str
+):
+    start_stand_in(host)
+    before = picture(host)
+    with deployment(host, tmp_path) as opened:
+        opened.stop()
+        opened.start(TRIAL, tmp_path / "boot.log")
+        host.shell(f"rm -r {removed}")
+        with pytest.raises(LeaseLostError):
+            opened.stop()
+        opened.restore()
+        findings = opened.findings
+
+    wait_until_serving(host)
+    assert "our lease had been removed" in findings[-1]
+    assert before == picture(host)
+    assert not (tmp_path / "host.json").exists()
+
+
+def test_a_restart_by_somebody_else_is_not_taken_for_a_crash(host: Container, tmp_path: Path):
+    start_stand_in(host)
+    with deployment(host, tmp_path) as opened:
+        opened.stop()
+        opened.start(TRIAL, tmp_path / "boot.log")
+        wait_until_serving(host)
+        host.shell(f"systemctl restart {UNIT}")
+        for _ in range(2):
+            with pytest.raises(ServerDisturbed, match="somebody else has restarted"):
+                opened.poll()
+        opened.stop()
+        opened.start(TRIAL, tmp_path / "boot.log")
+        wait_until_serving(host)
+        alive = opened.poll()
+        opened.restore(lambda: None)
+
+    assert alive is None
+    wait_until_serving(host)
+    assert "--speculative-ddtree-budget 16" in command(host)
 
 
 def test_a_failed_check_leaves_the_rest_to_the_next_command(host: Container, tmp_path: Path):
