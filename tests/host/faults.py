@@ -374,7 +374,7 @@ def _list_deaths() -> list[Fault]:
             f"kill -9: {name}",
             moment=moment,
             action=lambda scene: scene.tuner.kill(),
-            steps=(Step.OPTIMIZE,) if number % 2 else (Step.RESTORE, Step.OPTIMIZE),
+            steps=(Step.RESTORE, Step.OPTIMIZE) if number % 2 else (Step.OPTIMIZE,),
             exit_codes=frozenset({-9}),
         )
         for number, (name, moment) in enumerate(moments.items())
