@@ -28,6 +28,7 @@ from autotune.deployment.port_owner import PortOwner
 from autotune.deployment.stopping import Stopper
 from autotune.deployment.sudo_rights import check_rights
 from autotune.deployment.systemd_unit import (
+    render_launch,
     render_trial_drop_in,
     trial_drop_in_path,
     validate_unit_name,
@@ -195,6 +196,8 @@ class SystemdDeployment(Deployment):
     def _accept_unit(self, unit: Unit) -> None:
         """Take a unit for what the baseline starts, if it can be tuned and put back."""
         check_unit(unit, self._where)
+        variable = self._settings.deployment.arguments_variable
+        render_launch(unit, self._baseline, self._tuned_flags, variable)  # refused now, not when the service is down
         self._findings += find_hazards(unit)
         self._unit = unit
 

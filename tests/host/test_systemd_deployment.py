@@ -13,7 +13,14 @@ from autotune.deployment import systemd
 from autotune.deployment.base import Occupant
 from autotune.deployment.systemd import SystemdDeployment
 from autotune.deployment.unit_record import UnitRecord
-from autotune.errors import HostError, LeaseLostError, PortTakenError, ServerDisturbed, UnitStateError
+from autotune.errors import (
+    HostError,
+    LeaseLostError,
+    PortTakenError,
+    ServerDisturbed,
+    UnitStateError,
+    UnitUnsupportedError,
+)
 from tests.host.container import Container
 from tests.host.inside_host import InsideHost
 from tests.host.service import PORT, UNIT, UNIT_PATH, is_serving, set_faults, start_stand_in, wait_until_serving
@@ -286,6 +293,18 @@ def test_a_later_drop_in_of_somebody_else_is_found_before_anything_is_changed(ho
     assert "autotune" not in host.shell(
         "ls /run/autotune/* 2>&1; systemctl list-units --all 'autotune*' --no-legend", check=False
     ).replace("/run/autotune", "")
+
+
+def test_a_unit_that_takes_no_other_variables_is_refused_before_it_is_stopped(host: Container, tmp_path: Path):
+    host.put("/etc/llm.env", "SGLANG_DDTREE_MAX_TOPK=4\n")
+    start_stand_in(host, extra="EnvironmentFile=/etc/llm.env\n")
+    before = invocation(host)
+
+    with pytest.raises(UnitUnsupportedError, match=r"/etc/llm\.env sets"), deployment(host, tmp_path):
+        pass
+
+    assert invocation(host) == before
+    assert "autotune" not in host.shell("systemctl list-units --all 'autotune*' --no-legend")
 
 
 def test_a_service_that_would_start_something_else_than_it_runs_is_refused(host: Container, tmp_path: Path):
