@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 T = TypeVar("T")
 Handler = Callable[[int, FrameType | None], Any]
@@ -25,7 +25,7 @@ Handler = Callable[[int, FrameType | None], Any]
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on a loop of its own and return its result.
 
-    On the main thread the Python handlers of SIGINT, SIGTERM and SIGHUP stay in force: one that returns lets the
+    On the main thread the Python handlers of SIGINT, SIGTERM, SIGHUP and SIGALRM stay in force: one that returns lets the
     coroutine go on, one that raises ``KeyboardInterrupt`` or ``SystemExit`` cancels it, and that is raised here.
     """
     handlers: dict[signal.Signals, Handler] = {}

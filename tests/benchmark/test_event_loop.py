@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ class Interrupted(KeyboardInterrupt):
     pass
 
 
-@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM], ids=lambda number: number.name)
 def number(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
     before = signal.getsignal(request.param)
     yield request.param
@@ -45,6 +46,27 @@ def test_what_a_handler_raises_ends_the_coroutine(number: signal.Signals):
         run(send(number))
 
     assert signal.getsignal(number) is raising
+
+
+def test_a_signal_between_the_data_of_connections_ends_the_coroutine(number: signal.Signals):
+    """A handler that raised inside a callback would be taken for a broken connection, and the load would go on."""
+    signal.signal(number, raising)
+
+    class Busy(asyncio.Protocol):
+        def data_received(self, data: bytes) -> None:
+            del data
+            os.kill(os.getpid(), number)
+
+    async def load() -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            transport, _ = await asyncio.get_running_loop().create_connection(Busy, sock=ours)
+            theirs.send(b"x")
+            await asyncio.sleep(2)
+            transport.close()
+
+    with pytest.raises(Interrupted):
+        run(load())
 
 
 def test_a_handler_that_returns_lets_the_coroutine_go_on(number: signal.Signals):
@@ -83,16 +105,21 @@ def test_another_thread_runs_without_signals():
     assert results == ["done"]
 
 
-def test_a_signal_in_the_middle_of_a_load_is_never_taken_for_a_broken_connection(tmp_path: Path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGALRM], ids=lambda number: number.name)
+def test_a_signal_in_the_middle_of_a_load_is_never_taken_for_a_broken_connection(
+    tmp_path: Path, number: signal.Signals
+):
+    """The alarm is the end of ``--until``: a cell that went on would keep the baseline from serving in time."""
+
     def answer(_scripts: Scripts, request: dict[str, Any]) -> Script:
         return steady(3, 1, 0.001) if request["max_tokens"] < 32 else steady(3000, 1, 0.002)
 
     cell = CellSettings(context=60, concurrency=8)
     settings = BenchmarkSettings(stages=(StageSettings(name="a", cells=(cell,)),), output_tokens=32, repeats=1)
-    before = signal.signal(signal.SIGTERM, raising)
+    before = signal.signal(number, raising)
     try:
         with running(Scripts(answer)) as server:
-            timer = threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGTERM))
+            timer = threading.Timer(0.7, os.kill, (os.getpid(), number))
             timer.start()
             started_s = time.perf_counter()
             with pytest.raises(Interrupted):
@@ -100,4 +127,4 @@ def test_a_signal_in_the_middle_of_a_load_is_never_taken_for_a_broken_connection
             timer.join()
             assert time.perf_counter() - started_s < 5
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(number, before)
