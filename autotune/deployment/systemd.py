@@ -255,7 +255,7 @@ class SystemdDeployment(Deployment):
             SshError: the host cannot be asked; that says nothing about the server.
             ServerDisturbed: somebody else has restarted the service.
         """
-        if not self._is_lease_over:
+        if not (self._is_lease_over and self._record is not None):  # else only the check of what the host has put back
             self._lease.check()
         if self._path is not None:
             self._path.ensure()
