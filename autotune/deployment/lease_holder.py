@@ -159,9 +159,13 @@ def identify_self() -> Identity:
 
 
 def _find_place() -> tuple[str, str, str]:
-    """Return where process ids of this process mean something; an unknown machine is empty."""
+    """Return where process ids of this process mean something; an unknown machine is empty.
+
+    Clones of one image often share its id, and seem to be one machine that was started anew; their names differ.
+    """
     try:
-        machine = Path("/etc/machine-id").read_text(encoding="ascii").strip()
+        identity = Path("/etc/machine-id").read_text(encoding="ascii").strip()
+        machine = f"{identity}/{socket.gethostname()}" if identity else ""
     except (OSError, UnicodeDecodeError):
         machine = ""
     try:

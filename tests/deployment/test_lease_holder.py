@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.deployment import lease
+from autotune.deployment import lease, lease_holder
 from autotune.deployment.lease import fence, find_folder
 from autotune.deployment.lease_holder import LeaseHolder, find_timer, parse_holder, render_holder
 from autotune.deployment.process import Identity, identify
@@ -62,6 +63,19 @@ def test_a_process_that_cannot_be_seen_is_gone_only_if_its_machine_was_started_a
     seen = replace(holder, process=Identity(1, 1), place=(place[0], place[1], place[2]))
 
     assert seen.is_gone == is_gone
+
+
+def test_a_clone_of_the_machine_of_the_holder_does_not_take_it_for_gone(monkeypatch: pytest.MonkeyPatch):
+    """Both have the machine id of their image, and each its own start, as one machine has before and after a reboot."""
+    holder = holder_of_this_process()
+    if not holder.place[0]:
+        pytest.skip("this machine has no id")
+    monkeypatch.setattr(lease_holder, "read_machine", lambda: "the start of the clone")
+    seen_after_a_reboot = holder.is_gone
+    monkeypatch.setattr(socket, "gethostname", lambda: "clone-2")
+
+    assert seen_after_a_reboot
+    assert not holder.is_gone
 
 
 def test_a_damaged_lease_still_names_whom_it_can():
