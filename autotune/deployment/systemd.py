@@ -450,8 +450,22 @@ class SystemdDeployment(Deployment):
         record = self._record
         if record.was_up and record.is_stopped and check is not None:
             check()
+        self._tell_changes()
         delete_record(self._record_path)
         self._record = None
+
+    def _tell_changes(self) -> None:
+        """Say when the baseline is another command than the one that was found: files were changed meanwhile."""
+        pid = read_state(self._host, self._name).main_pid
+        facts = None if pid is None else read_process(self._host, pid)
+        if self._unit is None or facts is None:
+            return
+        differences = explain_process(self._unit, None, facts, self._tuned_flags)
+        if differences:
+            self._findings.append(
+                f"somebody has changed {self._name} meanwhile, so process {pid} is not quite the baseline that was found: "
+                f"{'; '.join(differences)}"
+            )
 
     def _put_back(self) -> None:
         """Make the service what it was, from any state; every step finds out whether it is done."""
@@ -601,6 +615,7 @@ class SystemdDeployment(Deployment):
             was_up=self._was_up,
             made_folder=not self._drop_in.has_folder(),
             baselines=(state.invocation_id,) if state.is_up else (),
+            host_id=self._read_host_id(),
         )
 
     def _with_baseline(self, record: UnitRecord, state: UnitState) -> UnitRecord:
@@ -619,6 +634,15 @@ class SystemdDeployment(Deployment):
                 where=str(self._record_path),
                 hint="put deployment.unit and deployment.host back into the study file and run autotune restore first",
             )
+        if record is not None and record.machine != self._read_machine():  # it was started anew, or it is another one
+            if record.host_id not in ("", self._read_host_id()):
+                raise HostError(
+                    f"an earlier command of this study left {record.unit} to be put back on another machine, "
+                    f"{record.host}, not on {self._host.name}",
+                    where=str(self._record_path),
+                    hint="run autotune restore against that machine first; if it is this one, installed anew, or is "
+                    "gone for good, delete this file",
+                )
         return record
 
     def _new_lease(self) -> Lease:
@@ -640,6 +664,9 @@ class SystemdDeployment(Deployment):
     def _read_machine(self) -> str:
         command = ("cat", "/proc/sys/kernel/random/boot_id")
         return self._host.expect(command, self._host.run(command, is_idempotent=True)).text.strip()
+
+    def _read_host_id(self) -> str:
+        return self._host.run(("cat", "/etc/machine-id"), is_idempotent=True).text.strip()
 
     def _read_last_pid(self) -> int:
         command = ("systemctl", "show", "--property=ExecMainPID", "--value", "--", self._name)

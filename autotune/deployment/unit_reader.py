@@ -283,13 +283,16 @@ def _changed(problem: str, where: str) -> UnitStateError:
     return UnitStateError(
         f"{problem} since systemd has read its files, so it is unclear which of them the baseline is",
         where=where,
-        hint="run `systemctl daemon-reload`, look at `systemctl cat`, then start again",
+        hint="run `systemctl daemon-reload`, look at `systemctl cat`, then start again; when this comes again, "
+        "`systemd-analyze verify` may name a file that systemd cannot read",
     )
 
 
 def _read_files(host: Host, paths: Sequence[str], where: str) -> tuple[UnitFile, ...]:
     output = host.run(["stat", "-L", "-c", "%a", "--", *paths], is_idempotent=True)
     modes = output.text.split()
+    if any(line.rstrip().endswith(_GONE) for line in output.stderr.splitlines()):
+        raise _changed("one of its files was removed", where)
     if output.exit_code != 0 or len(modes) != len(paths):
         raise HostError(f"cannot look at the files of the unit: {output.complaint}", where=where)
     return tuple(

@@ -281,6 +281,20 @@ def test_what_somebody_else_changed_is_left_and_said(host: Container, tmp_path: 
     assert not (tmp_path / "host.json").exists()
 
 
+def test_a_baseline_that_somebody_has_edited_meanwhile_is_said(host: Container, tmp_path: Path):
+    start_stand_in(host)
+    with deployment(host, tmp_path) as opened:
+        opened.stop()
+        opened.start(TRIAL, tmp_path / "boot.log")
+        host.shell(f"sed -i 's/budget 16/budget 12/' {UNIT_PATH}; systemctl daemon-reload")
+        opened.restore()
+        findings = "; ".join(opened.findings)
+
+    assert "--speculative-ddtree-budget 12" in command(host)
+    assert f"somebody has changed {UNIT} meanwhile" in findings
+    assert "--speculative-ddtree-budget is 12, not 16" in findings
+
+
 def test_a_later_drop_in_of_somebody_else_is_found_before_anything_is_changed(host: Container, tmp_path: Path):
     start_stand_in(host)
     host.put(f"{UNIT_PATH}.d/zzzz-late.conf", "[Service]\nRestart=always\n")

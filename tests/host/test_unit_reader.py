@@ -197,6 +197,22 @@ def test_a_drop_in_that_systemd_has_not_read_yet_is_refused(host, machine, where
     host.run(["rm", "-r", f"{where}/{folder}"])
 
 
+def test_a_drop_in_that_is_removed_while_it_is_read_is_named_as_a_change(host, machine, monkeypatch):
+    path = "/etc/systemd/system/x.service.d/10-a.conf"
+    host.put(path, "[Service]\nNice=1\n")
+    install(host, "ExecStart=/bin/sleep 100")
+    run = machine.run
+
+    def run_late(command, **options):
+        if command[0] == "stat":
+            host.run(["rm", path])
+        return run(command, **options)
+
+    monkeypatch.setattr(machine, "run", run_late)
+    with pytest.raises(UnitStateError, match=r"one of its files was removed"):
+        read_unit(machine, "x")
+
+
 def test_a_unit_that_was_changed_since_it_was_read_is_refused(host, machine):
     name = install(host, "ExecStart=/bin/sleep 1000")
     host.run(["systemctl", "start", name])
