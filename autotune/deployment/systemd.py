@@ -634,15 +634,14 @@ class SystemdDeployment(Deployment):
                 where=str(self._record_path),
                 hint="put deployment.unit and deployment.host back into the study file and run autotune restore first",
             )
-        if record is not None and record.machine != self._read_machine():  # it was started anew, or it is another one
-            if record.host_id not in ("", self._read_host_id()):
-                raise HostError(
-                    f"an earlier command of this study left {record.unit} to be put back on another machine, "
-                    f"{record.host}, not on {self._host.name}",
-                    where=str(self._record_path),
-                    hint="run autotune restore against that machine first; if it is this one, installed anew, or is "
-                    "gone for good, delete this file",
-                )
+        if record is not None and record.machine != self._read_machine() and self._is_of_another_host(record):
+            raise HostError(
+                f"an earlier command of this study left {record.unit} to be put back on another machine, "
+                f"{record.host}, not on {self._host.name}",
+                where=str(self._record_path),
+                hint="run autotune restore against that machine first; if it is this one, installed anew, or is gone "
+                "for good, delete this file",
+            )
         return record
 
     def _new_lease(self) -> Lease:
@@ -664,6 +663,10 @@ class SystemdDeployment(Deployment):
     def _read_machine(self) -> str:
         command = ("cat", "/proc/sys/kernel/random/boot_id")
         return self._host.expect(command, self._host.run(command, is_idempotent=True)).text.strip()
+
+    def _is_of_another_host(self, record: UnitRecord) -> bool:
+        """Whether a record was made on another machine, and not before this one was started anew."""
+        return record.host_id not in ("", self._read_host_id())
 
     def _read_host_id(self) -> str:
         return self._host.run(("cat", "/etc/machine-id"), is_idempotent=True).text.strip()

@@ -35,6 +35,7 @@ class UnitRecord:
         launch: what was started last; ``None`` when nothing was.
         invocation: its invocation; empty while it is not known.
         before: invocation of the unit when that start was asked for.
+        host_id: the host's ``/etc/machine-id``; empty when unknown.
     """
 
     host: str
@@ -50,6 +51,7 @@ class UnitRecord:
     launch: LaunchSpec | None = None
     invocation: str = ""
     before: str = ""
+    host_id: str = ""
 
     def facts(self) -> bytes:
         """Render what the host's own restore has to know, as lines of a shell's ``key=value``."""
@@ -92,6 +94,7 @@ def parse_record(data: bytes, where: str) -> UnitRecord:
             launch=_parse_launch(fields["launch"]),
             invocation=str(fields["invocation"]),
             before=str(fields["before"]),
+            host_id=str(fields.get("host_id", "")),  # records of earlier versions have none
         )
     except (ValueError, KeyError, TypeError) as error:
         raise _unreadable(where, f"{type(error).__name__}: {error}") from error

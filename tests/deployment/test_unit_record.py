@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ RECORD = UnitRecord(
     launch=LaunchSpec(("python3", "é"), {"TOPK": "4", "GONE": None}, ("--budget", "8")),
     invocation="cc",
     before="bb",
+    host_id="1d",
 )
 
 
@@ -44,6 +46,13 @@ def test_what_is_no_record_of_a_service_is_said(data):
 def test_a_record_of_another_version_is_not_guessed_at():
     with pytest.raises(HostError, match="version 2"):
         parse_record(render_record(RECORD).replace(b'"version": 1', b'"version": 2'), "host.json")
+
+
+def test_a_record_of_an_earlier_version_names_no_machine():
+    data = render_record(replace(RECORD, host_id="")).replace(b',\n "host_id": ""', b"")
+
+    assert b"host_id" not in data
+    assert parse_record(data, "host.json") == replace(RECORD, host_id="")
 
 
 def test_the_hosts_own_restore_gets_lines():

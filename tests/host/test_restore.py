@@ -10,12 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autotune.deployment.base import Occupant
-from autotune.errors import LeaseLostError
+from autotune.deployment.unit_record import load_record, save_record
+from autotune.errors import HostError, LeaseLostError
 from tests.host.container import Container
 from tests.host.inside_host import InsideHost
 from tests.host.service import UNIT, is_serving, start_stand_in, wait_until_serving
@@ -188,6 +190,25 @@ def test_a_host_that_was_started_anew_is_recognised(host: Container, tmp_path: P
     assert "the host was started anew" in findings[0]
     assert (seen, checks) == (Occupant.BASELINE, ["checked"])
     assert budget(host) == "16"
+
+
+def test_what_was_left_on_another_machine_is_not_put_back_on_this_one(host: Container, tmp_path: Path):
+    start_stand_in(host)
+    with open_systemd(InsideHost(host), tmp_path) as opened:
+        opened.stop()
+        record = load_record(tmp_path / "host.json")
+    wait_until_serving(host)
+    assert record is not None
+    save_record(tmp_path / "host.json", replace(record, machine="another start", host_id="another machine"))
+    host.shell(f"systemctl stop {UNIT}")
+
+    with pytest.raises(HostError, match="on another machine"), open_systemd(InsideHost(host), tmp_path):
+        pass
+
+    assert record.host_id == host.inside("/etc/machine-id").read_text().strip()
+    assert host.shell(f"systemctl show -p ActiveState --value {UNIT}") == "inactive\n"
+    assert list_ours(host) == ""
+    assert (tmp_path / "host.json").exists()
 
 
 def test_a_service_that_a_reboot_does_not_start_is_started_by_the_next_command(host: Container, tmp_path: Path):
