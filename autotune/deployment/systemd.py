@@ -305,14 +305,23 @@ class SystemdDeployment(Deployment):
         return (facts.environment if facts is not None else None) or {}
 
     def verify(self, launch: LaunchSpec) -> tuple[str, ...]:
-        """Compare the processes of the service with a launch; the baseline's is the unit's own command."""
+        """Compare the processes of the service with a launch; the baseline's is the unit's own command.
+
+        Raises:
+            UnitStateError: a trial's process differs because somebody has changed the unit.
+        """
         processes = self._list_processes()
         if not processes:
             return ("it has no process that can be found",)
         unit = self._unit or read_unit(self._host, self._name)
         wanted = None if launch == self._baseline else launch
         found = [explain_process(unit, wanted, facts, self._tuned_flags) for facts in processes]
-        return () if () in found else found[0]
+        if () in found:
+            return ()
+        if wanted is not None:  # is it the trial's fault, or has somebody changed the unit since?
+            loaded = read_unit(self._host, self._name)
+            check_loaded(loaded, unit, wanted, self._need_record().drop_in, self._tuned_flags, self._where)
+        return found[0]
 
     def _list_processes(self) -> tuple[ProcessFacts, ...]:
         """Return the processes that may be the server: the main one, and with a script in front also its children."""

@@ -281,6 +281,18 @@ def test_what_somebody_else_changed_is_left_and_said(host: Container, tmp_path: 
     assert not (tmp_path / "host.json").exists()
 
 
+def test_a_drop_in_that_somebody_adds_meanwhile_is_not_blamed_on_the_trial(host: Container, tmp_path: Path):
+    start_stand_in(host)
+    with deployment(host, tmp_path) as opened:
+        opened.stop()
+        opened.start(TRIAL, tmp_path / "boot.log")
+        line = host.shell(f"grep ^ExecStart= {UNIT_PATH}")
+        host.put(f"{UNIT_PATH}.d/zzzz.conf", f"[Service]\nExecStart=\n{line}")
+        host.shell(f"systemctl daemon-reload; systemctl restart {UNIT}")
+        with pytest.raises(UnitStateError, match=r"zzzz\.conf is read after our drop-in"):
+            opened.verify(TRIAL)
+
+
 def test_a_baseline_that_somebody_has_edited_meanwhile_is_said(host: Container, tmp_path: Path):
     start_stand_in(host)
     with deployment(host, tmp_path) as opened:
