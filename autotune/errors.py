@@ -213,6 +213,10 @@ class ImpossibleMetric(MeasurementError):
     """A metric is infinite, not a number or negative: something upstream measured nothing."""
 
 
+class MeasurementPaused(MeasurementError):
+    """The load generator did not run for a part of the measurement: it was stopped, or its machine slept."""
+
+
 class ServerDisturbed(MeasurementError):
     """Somebody else restarted the server in the middle of a trial, which says nothing about its configuration."""
 

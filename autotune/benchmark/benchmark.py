@@ -14,6 +14,7 @@ from autotune.benchmark.client import ChatClient, ChatRequest, RequestLimits, re
 from autotune.benchmark.event_loop import run
 from autotune.benchmark.load import run_closed_loop
 from autotune.benchmark.metrics import Repeat, check_outcomes, measure_repeats
+from autotune.benchmark.pause_watch import PauseWatch
 from autotune.benchmark.record_file import RecordFile
 from autotune.benchmark.request_record import RequestRecord
 from autotune.benchmark.server_log import DecodeLine, mean_accept_length, parse_lines
@@ -77,6 +78,7 @@ class Benchmark:
             TooManyFailures: fewer requests succeeded than ``min_success_rate``.
             UsageMissing: the server does not count tokens.
             ImpossibleMetric: a figure is no positive number.
+            MeasurementPaused: this process or its machine was asleep meanwhile.
             OSError: the records cannot be written.
         """
         return run(self._measure(cell))
@@ -103,7 +105,9 @@ class Benchmark:
             ]
             before, log_length = await probe.fetch_metrics(), len(self._read_log()) if self._read_log else 0
             cpu_s = time.process_time()
-            repeats = await self._send(load, batches)
+            with PauseWatch() as watch:
+                repeats = await self._send(load, batches)
+            watch.check(cell.name)
             cpu_s = time.process_time() - cpu_s
             after = await probe.fetch_metrics()
             average = await probe.fetch_accept_length() if flush is Flush.DONE else None
