@@ -36,6 +36,7 @@ say "the tuner of $unit was not heard of in time ($(line_of "$dir/lease" holder)
 # 2. Our drop-in, if it still is ours. Without a copy of it nothing was ever changed.
 removed=absent
 touched=no
+reloaded=yes
 if [ -e "$dir/drop-in" ] || [ -e "$dir/drop-in.next" ]; then
     touched=yes
     rm -f -- "$drop_in.new"
@@ -48,7 +49,13 @@ if [ -e "$dir/drop-in" ] || [ -e "$dir/drop-in.next" ]; then
         fi
     fi
     [ "$(line_of "$facts" made_folder)" = yes ] && rmdir -- "${drop_in%/*}" 2>/dev/null
-    systemctl daemon-reload
+    left=60
+    until systemctl daemon-reload; do # it wants 16 MiB free in /run, say; until then a start would start the trial again
+        left=$((left - 1))
+        [ $left -gt 0 ] || { reloaded=no && break; }
+        say "systemd cannot read its files again; the next try is in 10 s"
+        sleep 10
+    done
 fi
 
 # 3. The server, unless what runs is the baseline already.
@@ -60,7 +67,9 @@ is_baseline() {
     return 1
 }
 server=untouched
-if [ $touched = yes ]; then
+if [ $reloaded = no ]; then
+    server=failed
+elif [ $touched = yes ]; then
     server=kept
     systemctl reset-failed -- "$unit" 2>/dev/null
     if [ "$(line_of "$facts" was_up)" = yes ]; then

@@ -192,6 +192,26 @@ def test_a_host_that_was_started_anew_is_recognised(host: Container, tmp_path: P
     assert budget(host) == "16"
 
 
+def test_the_host_waits_until_systemd_reads_its_files_again(host: Container, tmp_path: Path):
+    """It refuses with less than 16 MiB free in ``/run``; a restart would start the trial and call it the baseline."""
+    start_stand_in(host)
+    with tuner(host, tmp_path, lease_s=5) as process:
+        assert read_line(process) == "started\n"
+        kill(process)
+    trial = host.shell(f"systemctl show -p InvocationID --value {UNIT}")
+    size = host.shell("df --output=size -k /run | tail -n 1").strip()
+    host.shell("mount -o remount,size=$(($(df --output=used -k /run | tail -n 1) + 4096))k /run")
+    try:
+        wait_until(lambda: "cannot read its files again" in host.shell("journalctl -q -o cat -u 'autotune-*'"))
+        meanwhile = host.shell(f"systemctl show -p InvocationID --value {UNIT}")
+    finally:
+        host.shell(f"mount -o remount,size={size}k /run")
+    wait_until(lambda: budget(host) == "16")
+
+    assert meanwhile == trial
+    assert "server=started" in host.shell(f"cat /run/autotune/{UNIT}/restored")
+
+
 def test_what_was_left_on_another_machine_is_not_put_back_on_this_one(host: Container, tmp_path: Path):
     start_stand_in(host)
     with open_systemd(InsideHost(host), tmp_path) as opened:
