@@ -355,10 +355,14 @@ class SystemdDeployment(Deployment):
             self._accept_unit(read_unit(self._host, self._name))
         wanted = None if launch == self._baseline else launch
         self._write_drop_in(record, wanted)
+        self._check_loaded(wanted)
+        return self._start(launch, log_path)
+
+    def _check_loaded(self, launch: LaunchSpec | None) -> None:
+        """See that systemd has loaded what was written, before anything is started with it."""
         loaded = read_unit(self._host, self._name)
         text = self._need_record().drop_in
-        check_loaded(loaded, self._unit or loaded, wanted, text, self._tuned_flags, self._where)
-        return self._start(launch, log_path)
+        check_loaded(loaded, self._unit or loaded, launch, text, self._tuned_flags, self._where)
 
     def _start(self, launch: LaunchSpec | None, log_path: Path | None) -> int:
         """Start the service as it is loaded now."""

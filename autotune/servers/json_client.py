@@ -65,6 +65,19 @@ def fetch(url: str, *, body: Any = None, timeout_s: float) -> tuple[int, bytes]:
         raise Unanswered(f"{type(error).__name__}: {error}") from error
     except BaseExceptionGroup as group:  # of the tasks that connect; a signal must stay the one exception that it is
         raise group.exceptions[0] from None
+    except RuntimeError as error:  # what is torn down by a signal may complain while it is
+        interrupt = find_interrupt(error)
+        if interrupt is None:
+            raise
+        raise interrupt from None
+
+
+def find_interrupt(error: BaseException) -> KeyboardInterrupt | None:
+    """Return the signal in whose handling an error arose, if there was one."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, KeyboardInterrupt):
+        seen = seen.__cause__ or seen.__context__
+    return seen
 
 
 async def _fetch(url: str, body: Any, timeout_s: float) -> tuple[int, bytes]:

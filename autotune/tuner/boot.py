@@ -97,6 +97,9 @@ class Booter:
         effective = self._dialect.fetch_effective_flags(self._deployment.url, self._deployment.read_environment())
         mismatches = (*differences, *self._dialect.find_mismatches(configuration, effective))
         if mismatches:
+            # A server that was exchanged meanwhile, by the host itself after a sleep of ours, says nothing of this trial.
+            if (exit_code := self._deployment.poll()) is not None:
+                raise self._dialect.classify_failure(self._deployment.read_log(), exit_code)
             raise FlagsMismatch(
                 f"the server runs something else: {'; '.join(mismatches)}",
                 where=self._deployment.url,

@@ -182,6 +182,7 @@ class Night:
             self.on_activity(Activity.ASKING)
             suggestion = self._study.next_suggestion(listed_only=listed_only)
             self._time.learn()
+            self._interruption.check()  # a sampler may think for a minute
             if suggestion is None:
                 return self._explain_end(listed_only=listed_only)
             self._run(suggestion, may_reuse=True)
@@ -338,7 +339,30 @@ class Night:
             )
         )
         self._tell_findings()
+        self._check_baseline(observation)
         return observation
+
+    def _check_baseline(self, observation: Observation) -> None:
+        """Refuse, before anything is stopped, a server that runs with other flags than the baseline.
+
+        Raises:
+            BaselineError: it does. One that still loads is asked in its own trial.
+        """
+        if observation.occupant is not Occupant.BASELINE or not observation.is_listening:
+            return
+        try:
+            effective = self._dialect.fetch_effective_flags(self._deployment.url, self._deployment.read_environment())
+        except MeasurementError:
+            return
+        baseline = self._study.space.resolve(self._study.settings.baseline)
+        mismatches = self._dialect.find_mismatches(baseline, effective)
+        if mismatches:
+            raise BaselineError(
+                f"what serves is not the baseline of this study: {'; '.join(mismatches)}",
+                where=self._deployment.url,
+                hint="if an `export --apply` has changed it, `autotune rollback` takes that back; else write into "
+                "[baseline] of a new study what runs",
+            )
 
     def _restore(self, found: Observation, ending: _Ending) -> str:
         """Put the host back, checked by a generation where a server must serve; say what was done."""

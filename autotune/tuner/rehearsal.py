@@ -61,7 +61,7 @@ class _RehearsedDeployment(SystemdDeployment):
         )
         self._record_path = scratch / "host.json"
 
-    def _check_loaded(self, launch: LaunchSpec) -> None:
+    def _check_loaded(self, launch: LaunchSpec | None) -> None:
         """Systemd has loaded nothing, because nothing was written."""
 
 

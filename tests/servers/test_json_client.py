@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from autotune.servers import json_client
 from autotune.servers.json_client import Unanswered, fetch_json
 
 HEADERS = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
@@ -71,3 +72,26 @@ def test_json_that_nobody_can_read_is_no_answer(body: bytes):
 def test_a_url_that_is_none_is_said():
     with pytest.raises(Unanswered, match="InvalidURL"):
         fetch_json("http://127.0.0.1:port/", timeout_s=1)
+
+
+def test_what_breaks_while_a_signal_is_handled_is_the_signal(monkeypatch: pytest.MonkeyPatch):
+    async def tear_down(*_: object) -> tuple[int, bytes]:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise RuntimeError("Attempted to exit a cancel scope that isn't the current task's")
+
+    monkeypatch.setattr(json_client, "_fetch", tear_down)
+
+    with pytest.raises(KeyboardInterrupt):
+        fetch_json("http://127.0.0.1:1/", timeout_s=1)
+
+
+def test_another_runtime_error_stays_what_it_is(monkeypatch: pytest.MonkeyPatch):
+    async def break_down(*_: object) -> tuple[int, bytes]:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(json_client, "_fetch", break_down)
+
+    with pytest.raises(RuntimeError, match="a bug"):
+        fetch_json("http://127.0.0.1:1/", timeout_s=1)

@@ -23,6 +23,7 @@ from autotune.errors import (
     RestoreError,
 )
 from autotune.events import (
+    Activity,
     CellMeasured,
     Event,
     FrontChanged,
@@ -667,3 +668,32 @@ def test_what_was_found_on_the_host_is_told(tmp_path: Path):
 
     told = [event.sentence for event in night.events if isinstance(event, Noted)]
     assert told == ["the host restored itself at 03:12", "no GPU tool"]
+
+
+def test_a_server_with_other_flags_than_the_baseline_is_refused_before_it_is_stopped(tmp_path: Path):
+    night = Imagined(tmp_path, found=Occupant.BASELINE)
+    night.dialect.reports = {"key": "budget=15"}
+
+    with pytest.raises(BaselineError, match="is not the baseline of this study: key is budget=15"):
+        night(Limits(trials=1))
+
+    assert night.states() == []
+    assert (night.deployment.stops, night.deployment.starts) == (0, [])
+
+
+def test_a_signal_that_comes_while_a_configuration_is_chosen_begins_no_trial(tmp_path: Path):
+    night = Imagined(tmp_path)
+    night(Limits(trials=0))
+    again = Imagined(tmp_path)
+    tell = again.events.append
+
+    def interrupt(event: Event) -> None:
+        tell(event)
+        if isinstance(event, PhaseChanged) and event.activity is Activity.ASKING:
+            again.interruption.received = signal.SIGINT
+
+    again.observer = interrupt
+    outcome = again(Limits(trials=9))
+
+    assert outcome.exit_code == 130
+    assert len(again.trials) == len(night.trials)
