@@ -5,12 +5,11 @@ TOML has no null, so the word ``"none"`` stands for *switched off* wherever a pa
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -26,6 +25,7 @@ from pydantic import (
 
 from autotune.errors import SettingsError
 from autotune.search_space_file import SearchSpaceFile
+from autotune.settings_mistakes import explain_mistakes
 from autotune.trial import Cell
 
 LARGEST_SEED: Final = 2**63 - 1
@@ -390,9 +390,9 @@ def parse_settings(text: str, where: str) -> StudySettings:
     try:
         return StudySettings.model_validate(data)
     except ValidationError as error:
-        raise SettingsError(
-            "; ".join(_explain(item) for item in error.errors()), where=where, hint="see docs/settings.md"
-        ) from error
+        mistakes = explain_mistakes(error.errors(), StudySettings, _TABLE_TAG, NAME_PATTERN)
+        said = mistakes[0] if len(mistakes) == 1 else "\n  ".join((f"{len(mistakes)} mistakes:", *mistakes))
+        raise SettingsError(said, where=where, hint="see docs/settings.md") from error
 
 
 def load_settings(path: Path) -> StudySettings:
@@ -403,53 +403,13 @@ def load_settings(path: Path) -> StudySettings:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"cannot be read: {error}", where=str(path), hint="name an existing study file") from error
+    except FileNotFoundError as error:
+        raise SettingsError("there is no such file", where=str(path), hint="name an existing study file") from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise SettingsError(f"cannot be read: {reason}", where=str(path), hint="name a study file") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(
+            f"is no text: byte {error.start} is not UTF-8", where=str(path), hint="save it as UTF-8"
+        ) from error
     return parse_settings(text, str(path))
-
-
-def _explain(item: Any) -> str:
-    """Say one validation error in words, with the nearest known key for an unknown one."""
-    location = tuple(part for part in item["loc"] if part != _TABLE_TAG)
-    path = ".".join(str(part) for part in location)
-    if item["type"] != "extra_forbidden":
-        said = _reword(item)
-        return f"{path}: {said}" if path else said
-    known = _known_keys(location[:-1])
-    near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
-    if near:
-        return f"unknown key {path!r}, did you mean {near[0]!r}?"
-    return f"unknown key {path!r}" + (f"; known keys: {', '.join(known)}" if known else "")
-
-
-def _reword(item: Any) -> str:
-    """Say what is wrong with a value without the jargon of the library that found it."""
-    if item["type"] == "missing":
-        return "is required"
-    if item["type"] == "model_type":
-        return "has to be a table"
-    if item["type"] == "string_pattern_mismatch" and item["ctx"]["pattern"] == NAME_PATTERN:
-        return f"{item['input']!r} is no name; use letters, digits, '.', '_' and '-', a letter or digit first"
-    return str(item["msg"]).removeprefix("Value error, ")
-
-
-def _known_keys(location: tuple[int | str, ...]) -> list[str]:
-    """Keys that the table at ``location`` accepts; empty when the location is not a table of the schema."""
-    model: Any = StudySettings
-    for part in location:
-        if isinstance(part, int):
-            continue
-        fields = {field.alias or name: field for name, field in model.model_fields.items()}
-        if part not in fields:
-            return []
-        annotation: Any = fields[part].annotation
-        inner = [
-            a
-            for outer in (annotation, *getattr(annotation, "__args__", ()))
-            for a in (outer, *getattr(outer, "__args__", ()))
-            if isinstance(a, type) and issubclass(a, BaseModel)
-        ]
-        if not inner:
-            return []
-        model = inner[0]
-    return sorted(field.alias or name for name, field in model.model_fields.items())

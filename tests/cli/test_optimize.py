@@ -126,7 +126,7 @@ def test_until_is_the_next_time_the_clock_shows_it(run_elsewhere, loop):
         (["--try", "budget"], "'budget' is not name=value"),
         (["--trials", "-1"], "-1 is not in the range x>=0"),
         (["sampl3"], "there is no study called 'sampl3', did you mean 'sample'?"),
-        (["nowhere.toml"], "cannot be read"),
+        (["nowhere.toml"], "there is no such file"),
     ],
 )
 def test_a_wrong_word_ends_with_2_and_says_what_is_right(run_elsewhere, loop, words, message):
