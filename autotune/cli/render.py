@@ -34,16 +34,22 @@ def show_json(data: Any) -> None:
 
 
 def show_error(error: AutotuneError) -> None:
-    """Print what happened, where, and what to do next, on stderr."""
-    say(f"error: {clean(error.message)}")
+    """Print what happened, where, and what to do next, on stderr; secrets hidden."""
+    say(f"error: {_plain(error.message)}")
     if error.where:
-        say(f"  where: {clean(error.where)}")
+        say(f"  where: {_plain(error.where)}")
     if isinstance(error, ServerError) and error.log_lines:
         say("  log:")
         for line in error.log_lines[-8:]:
-            say(f"    {clean(line)}")
+            say(f"    {_plain(line)}")
     if error.hint:
-        say(f"  next:  {clean(error.hint)}")
+        say(f"  next:  {_plain(error.hint)}")
+
+
+def _plain(text: str) -> str:
+    from autotune.export.provenance import hide_secrets_in  # noqa: PLC0415 - help and --version load nothing heavy
+
+    return clean(hide_secrets_in(text))
 
 
 def show_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

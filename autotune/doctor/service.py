@@ -22,6 +22,7 @@ from autotune.doctor.catalogue import Area
 from autotune.doctor.examination import Examination
 from autotune.doctor.finding import Judgement, ok, problem, skipped, warning
 from autotune.errors import SystemdError, UnitStateError
+from autotune.export.provenance import hide_secrets_in
 from autotune.servers.base import LaunchSpec
 from autotune.settings import StudySettings
 
@@ -372,7 +373,7 @@ def judge_launch(unit: Unit, launches: Launches | None, settings: StudySettings)
             start_timeout_s=settings.server.ready_timeout_s,
             arguments_variable=settings.deployment.arguments_variable,
         )
-    command = shlex.join(unit.argv)
+    command = hide_secrets_in(shlex.join(unit.argv))
     if unit.launch_kind is LaunchKind.SCRIPT:
         script = "a script" if unit.script is None else unit.script.path
         return ok(f"{script} takes the flags from {settings.deployment.arguments_variable}: {command}")
@@ -430,13 +431,13 @@ def judge_running_command(unit: Unit, process: ProcessFacts | None) -> Judgement
     if process is None:
         return warning("its main process has just gone", "look again")
     words = expected_command(unit, None, {})
-    running = shlex.join(process.command)
+    running = hide_secrets_in(shlex.join(process.command))
     if words is None:
         return ok(f"not compared, because the unit's files do not say all of it: {running}")
     if _is_end_of(words[1:], process.command) or _is_end_of(process.command[1:], words):
         return ok("what runs is what the unit starts")
     return warning(
-        f"what runs is not what the unit starts; running: {running}; unit: {shlex.join(words)}",
+        f"what runs is not what the unit starts; running: {running}; unit: {hide_secrets_in(shlex.join(words))}",
         "a restore brings back the unit's: restart it once by hand, or write into the unit what is to run",
     )
 

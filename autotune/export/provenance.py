@@ -20,6 +20,9 @@ _SECRET_WORDS = frozenset(
     {"APIKEY", "AUTH", "BEARER", "CREDENTIAL", "CREDENTIALS", "KEY", "PASSWD", "PASSWORD", "PWD", "SECRET", "TOKEN"}
 )
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_NAMED_VALUE = re.compile(
+    r"""(?P<name>(?<![\w-])-{0,2}[A-Za-z][\w-]*)(?P<between>=|['"]:[ ]|(?<=\w)[ ]+)(?P<value>'[^']*'|"[^"]*"|[^\s'",;)}]+)"""
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +115,28 @@ def hide_secret_arguments(command: Sequence[str]) -> list[str]:
             shown.append(_USERINFO.sub(HIDDEN, word))
         is_value = is_flag and not separator and is_secret(name)
     return shown
+
+
+def hide_secrets_in(text: str) -> str:
+    """Return a sentence, a command or a line of a log as it may be shown.
+
+    >>> hide_secrets_in("exec serve --api-key abc --port 1; HF_TOKEN='a b' x {'api_key': 'abc', 'port': 1}")
+    "exec serve --api-key (hidden) --port 1; HF_TOKEN=(hidden) x {'api_key': (hidden), 'port': 1}"
+    >>> hide_secrets_in("the token is wrong: see --api-key")
+    'the token is wrong: see --api-key'
+    """
+
+    def hide(found: re.Match[str]) -> str:
+        name, between, value = found["name"], found["between"], found["value"]
+        is_value = not between.isspace() or (name.startswith("-") and not value.startswith("-"))
+        is_hidden = is_value and is_secret(name.replace("_", "-")) and value not in {"None", "''", '""'}
+        return f"{name}{between}{HIDDEN}" if is_hidden else found[0]
+
+    shown: list[str] = []
+    position = 0
+    while (found := _NAMED_VALUE.search(text, position)) is not None:
+        replaced = hide(found)
+        is_same = replaced == found[0]  # then its value may be the name of the next
+        shown.append(text[position : found.start()] + (found["name"] if is_same else replaced))
+        position = found.end("name") if is_same else found.end()
+    return _USERINFO.sub(HIDDEN, "".join([*shown, text[position:]]))

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 import autotune
 from autotune import cli, errors
 from autotune.cli import EXIT_CODES, SUMMARIES, Commands, main
+from autotune.cli.render import show_error
 
 
 def python(*words: str) -> subprocess.CompletedProcess[str]:
@@ -117,6 +118,18 @@ def test_a_server_error_shows_the_end_of_the_log_without_its_escape_sequences():
     assert "    \\x1b[31mCUDA out of memory\\x07\n" in result.stderr
     assert "line 13\n" in result.stderr
     assert "line 12\n" not in result.stderr
+
+
+def test_an_error_shows_no_secret_of_a_command_or_a_log(capsys):
+    line = "source a; python -m sglang --api-key sk-1 --port 1"
+    log = ("server_args={'api_key': 'sk-1', 'port': 1}",)
+
+    show_error(errors.ServerCrashed("it ended", where=line, log_lines=log))
+
+    said = capsys.readouterr().err
+    assert "sk-1" not in said
+    assert "--api-key (hidden) --port 1" in said
+    assert "{'api_key': (hidden), 'port': 1}" in said
 
 
 def test_an_unexpected_error_is_one_line_and_how_to_report_it():

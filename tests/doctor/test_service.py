@@ -213,6 +213,16 @@ def test_a_direct_launch_takes_flags():
     assert judge_it(UNIT).level is Level.OK
 
 
+def test_secrets_of_the_command_are_not_shown():
+    argv = (*WORDS, "--api-key", "sk-1")
+    unit = replace(UNIT, argv=argv, words=tuple(Word(word, word) for word in argv))
+
+    said = [judge_it(unit), judge_running_command(unit, process(*argv)), judge_running_command(UNIT, process(*argv))]
+
+    assert "sk-1" not in str(said)
+    assert "--api-key (hidden)" in str(said)
+
+
 def test_a_container_is_refused_with_what_to_do():
     argv = ("/usr/bin/docker", "run", "sglang")
     unit = replace(UNIT, argv=argv, words=tuple(Word(word, word) for word in argv), launch_kind=LaunchKind.CONTAINER)
