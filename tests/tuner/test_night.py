@@ -15,6 +15,7 @@ from autotune.errors import (
     ConnectionLostError,
     HostError,
     ImpossibleMetric,
+    LeaseLostError,
     LiveTrafficError,
     MeasurementError,
     NothingSucceeded,
@@ -258,6 +259,28 @@ def test_flags_that_are_not_those_asked_for_are_never_measured(tmp_path: Path):
     assert night.states() == [("baseline", "complete"), ("listed", "infeasible")]
     assert "asked for" in (night.trials[1].reason or "")
     assert night.trials[1].cells == ()
+
+
+def test_flags_of_a_server_that_is_not_ours_any_more_blame_no_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The tuner slept past its lease, and the host has put the baseline back: its flags are not those of the trial."""
+    night = Imagined(tmp_path, found=Occupant.BASELINE)
+    fetch, poll = night.dialect.fetch_effective_flags, night.deployment.poll
+
+    def lose() -> int | None:
+        monkeypatch.setattr(night.deployment, "poll", poll)
+        raise LeaseLostError("the lease is not ours any more")
+
+    def wake_up(url: str, environment: Mapping[str, str]) -> Mapping[str, ParameterValue]:
+        if night.deployment.starts:
+            monkeypatch.setattr(night.deployment, "poll", lose)
+            return {"key": "the baseline"}
+        return fetch(url, environment)
+
+    monkeypatch.setattr(night.dialect, "fetch_effective_flags", wake_up)
+    with pytest.raises(LeaseLostError):
+        night(Limits(trials=2))
+
+    assert night.states() == [("baseline", "complete"), ("listed", "interrupted")]
 
 
 def test_an_evaluation_that_cannot_be_trusted_stops_the_study(tmp_path: Path):
