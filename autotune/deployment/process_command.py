@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from autotune.deployment.command_line import find_differences
+from autotune.deployment.wrapped_command import skip_wrappers
 from autotune.servers.base import LaunchSpec
 
 _BRACED = re.compile(r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
@@ -35,7 +36,8 @@ def explain_other_command(
 ) -> tuple[str, ...]:
     """Say in which respects a process does not run a unit's command; empty when it does or when that cannot be seen.
 
-    An interpreter that the kernel has put before a script is no difference. A process that shows a title instead of
+    An interpreter that the kernel has put before a script is no difference, nor are ``env``, ``numactl`` and the like,
+    which have become the server. A process that shows a title instead of
     its arguments cannot be compared.
 
     Args:
@@ -47,12 +49,14 @@ def explain_other_command(
     if expands_variables and environment is None and any("$" in word for word in argv):
         return ()
     expected = expand_variables(argv, environment or {}) if expands_variables else tuple(argv)
-    arguments = expected[1:]
-    if not arguments or tuple(command[-len(arguments) :]) == arguments:
+    behind = expected[skip_wrappers(expected) :] or expected  # a wrapper that has done its part is gone
+    if len(expected) == 1 or any(_ends_in(command, words[1:]) for words in (expected, behind)) or has_title(command):
         return ()
-    if has_title(command):
-        return ()
-    return find_differences(command, None, LaunchSpec(expected, {}))
+    return find_differences(command, None, LaunchSpec(behind, {}))
+
+
+def _ends_in(command: Sequence[str], arguments: Sequence[str]) -> bool:
+    return bool(arguments) and tuple(command[-len(arguments) :]) == tuple(arguments)
 
 
 def explain_other_variables(launch: LaunchSpec, environment: Mapping[str, str] | None) -> tuple[str, ...]:

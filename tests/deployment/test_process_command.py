@@ -33,6 +33,27 @@ def test_other_flags_are_named():
     )
 
 
+@pytest.mark.parametrize(
+    "wrappers",
+    [
+        ("/usr/bin/env", "A=b"),
+        ("/usr/bin/numactl", "--interleave=all"),
+        ("/usr/bin/env", "taskset", "-c", "0,1", "nice", "-n", "1"),
+        ("/usr/bin/uv", "run", "--project", "/srv"),
+    ],
+)
+def test_a_wrapper_that_has_become_the_server_is_no_difference(wrappers):
+    argv = (*wrappers, *ARGV)
+
+    def explain(*command: str) -> tuple[str, ...]:
+        return explain_other_command(argv, command, ENVIRONMENT, expands_variables=True)
+
+    assert explain(*COMMAND) == ()
+    assert explain(*wrappers, *COMMAND) == ()
+    assert explain(*COMMAND[:4], "30001", *COMMAND[5:]) == ("--port is 30001, not 30000",)
+    assert explain("/bin/other", "--x") != ()
+
+
 def test_what_cannot_be_expanded_is_not_judged():
     assert explain_other_command(ARGV, ("x", "--y", "z"), None, expands_variables=True) == ()
     assert explain_other_command(ARGV[:5], ("x", "--y", "z"), None, expands_variables=True) != ()
