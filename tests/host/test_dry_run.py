@@ -43,7 +43,7 @@ def test_the_commands_of_a_dry_run_are_those_of_a_real_trial(
     lab: Lab, host: Container, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: str
 ):
     start_stand_in(host)
-    text = render_study(lab, host, Place.ROOT, tries=({"budget": 8, "topk": 4},))
+    text = render_study(lab, host, Place.ROOT, tries=({"budget": 8, "topk": 4},), output_tokens=256)
     text = text.replace(str(lab.ssh_config(host)), str(lab.ssh_config(host, is_forwarded=True)))
     text = text.replace('"gpu1"', f'"{host.alias(user)}"').replace("lease_s = 30.0", "lease_s = 600.0")
     settings = parse_settings(text, "study")
