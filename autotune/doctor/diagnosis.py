@@ -15,7 +15,7 @@ from autotune.deployment.host import Host
 from autotune.doctor.catalogue import Area
 from autotune.doctor.examination import Examination
 from autotune.doctor.finding import Finding, Level, exit_code_of, judge_error
-from autotune.doctor.host import examine_host
+from autotune.doctor.host import examine_host, is_at_work
 from autotune.doctor.local_server import examine_local_server
 from autotune.doctor.machine import examine_machine
 from autotune.doctor.night import Expectation, count_baselines, expect, judge_end, judge_gain
@@ -119,6 +119,9 @@ def _examine_service(exam: Examination, settings: StudySettings, study: StudyFac
     load_s = examine_host(exam, host, settings, service)
     if service.state is None or not service.state.is_up:
         exam.skip_rest(Area.SERVER, "needs unit" if service.state is None else "the service does not run")
+        return load_s
+    if is_at_work(host, service.name):
+        exam.skip_rest(Area.SERVER, "a tuner is at work there, whose figures a question would spoil")
         return load_s
     server = settings.server
 

@@ -123,6 +123,15 @@ def look_for_leftovers(host: Host, unit: str) -> Leftovers:
     )
 
 
+def is_at_work(host: Host, unit: str) -> bool:
+    """Whether a tuner that is not known to be gone holds the service; False when that cannot be read."""
+    try:
+        holder = read_holder(host, find_folder(unit))
+    except HostError:
+        return False
+    return holder is not None and not holder.is_gone
+
+
 def judge_leftovers(found: Leftovers, study: str) -> Judgement:
     """Say what is left, and who will put it back."""
     if found.holder is not None and found.busy is not None:

@@ -12,7 +12,7 @@ import pytest
 from autotune.deployment.lease import Lease
 from autotune.deployment.ssh import SshHost
 from autotune.deployment.sudo_rights import Right
-from autotune.doctor.catalogue import CHECKS
+from autotune.doctor.catalogue import CHECKS, Area
 from autotune.doctor.diagnosis import Diagnosis, diagnose
 from autotune.doctor.finding import Finding, Level
 from autotune.doctor.rights import ask_sudo, find_tools, judge_rights
@@ -354,6 +354,8 @@ def test_a_tuner_at_work_is_named(lab: Lab, host: Container, tmp_path: Path):
     assert "another tuner works on sglang-ddtree.service" in judgement.found
     assert "study /studies/other" in judgement.found
     assert diagnosis.exit_code == 3
+    spared = {item.judgement.level for item in diagnosis.findings if CHECKS[item.check].area is Area.SERVER}
+    assert spared == {Level.SKIPPED}  # a question to its server would spoil its figures
 
 
 def test_a_host_that_is_not_known_is_sent_nothing(lab: Lab, host: Container, tmp_path: Path):
