@@ -147,7 +147,7 @@ class Study:
                 )
             if differences:
                 raise StudyMismatchError(
-                    f"the study {self.settings.name!r} was made with other settings: {'; '.join(differences)}",
+                    "\n  ".join((f"the study {self.settings.name!r} was made with other settings:", *differences)),
                     where=where,
                     hint="put them back to go on, or give the study another name",
                 )

@@ -372,8 +372,11 @@ def test_the_differences_of_a_changed_study_are_listed(tmp_path: Path):
     with pytest.raises(StudyMismatchError) as caught:
         Study.open(changed, tmp_path / "s")
 
-    assert "benchmark.repeats was 2 and is now 5" in str(caught.value)
-    assert "benchmark.sampling.temperature was 0.0 and is now 0.7" in str(caught.value)
+    assert caught.value.message.splitlines() == [
+        "the study 'test' was made with other settings:",
+        "  benchmark.repeats was 2 and is now 5",
+        "  benchmark.sampling.temperature was 0.0 and is now 0.7",
+    ]
 
 
 def test_ports_time_limits_and_listed_configurations_may_change(tmp_path: Path):
