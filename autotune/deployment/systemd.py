@@ -35,7 +35,7 @@ from autotune.deployment.systemd_unit import (
 )
 from autotune.deployment.trial_drop_in import Removal, TrialDropIn
 from autotune.deployment.unit import LaunchKind, ProcessFacts, Unit, UnitState
-from autotune.deployment.unit_checks import check_loaded, check_process, check_unit, explain_process
+from autotune.deployment.unit_checks import check_exchange, check_loaded, check_process, check_unit, explain_process
 from autotune.deployment.unit_hazards import find_hazards
 from autotune.deployment.unit_reader import list_cgroup_pids, read_process, read_state, read_unit
 from autotune.deployment.unit_record import UnitRecord, load_record, render_record, save_record
@@ -198,6 +198,7 @@ class SystemdDeployment(Deployment):
         check_unit(unit, self._where)
         variable = self._settings.deployment.arguments_variable
         render_launch(unit, self._baseline, self._tuned_flags, variable)  # refused now, not when the service is down
+        check_exchange(unit, self._baseline, self._tuned_flags, self._where)
         self._findings += find_hazards(unit)
         self._unit = unit
 
@@ -320,7 +321,8 @@ class SystemdDeployment(Deployment):
             return ()
         if wanted is not None:  # is it the trial's fault, or has somebody changed the unit since?
             loaded = read_unit(self._host, self._name)
-            check_loaded(loaded, unit, wanted, self._need_record().drop_in, self._tuned_flags, self._where)
+            record = self._need_record()
+            check_loaded(loaded, unit, record.launch, record.drop_in, self._tuned_flags, self._where)
         return found[0]
 
     def _list_processes(self) -> tuple[ProcessFacts, ...]:

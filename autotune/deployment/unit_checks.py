@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autotune.deployment.process_command import explain_other_command, explain_other_variables
-from autotune.deployment.running_command import find_command_differences, find_hidden_flags
+from autotune.deployment.running_command import expected_command, find_command_differences, find_hidden_flags
 from autotune.deployment.systemd_unit import TRIAL_DROP_IN, find_conflicts, trial_drop_in_path
 from autotune.deployment.unit import LaunchKind, ProcessFacts, Unit
 from autotune.errors import UnitStateError, UnitUnsupportedError
@@ -36,6 +36,22 @@ def check_unit(unit: Unit, where: str) -> None:
     if conflicts:
         raise UnitStateError(
             "; ".join(conflicts), where=where, hint="mend that, run systemctl daemon-reload, then start again"
+        )
+
+
+def check_exchange(unit: Unit, baseline: LaunchSpec, tuned_flags: Mapping[str, bool], where: str) -> None:
+    """Refuse a command of which a tuned flag would be left over however it is exchanged, as one that is shortened.
+
+    Raises:
+        UnitUnsupportedError: there is one.
+    """
+    expected = expected_command(unit, baseline, tuned_flags)
+    differences = () if expected is None else find_command_differences(unit, baseline, tuned_flags, expected)
+    if differences:
+        raise UnitUnsupportedError(
+            f"tuned flags cannot be exchanged in its command: {'; '.join(differences)}",
+            where=where,
+            hint="write each of them in full into ExecStart=",
         )
 
 

@@ -333,6 +333,17 @@ def test_a_unit_that_takes_no_other_variables_is_refused_before_it_is_stopped(ho
     assert "autotune" not in host.shell("systemctl list-units --all 'autotune*' --no-legend")
 
 
+def test_a_shortened_flag_is_refused_before_anything_is_changed(host: Container, tmp_path: Path):
+    start_stand_in(host)
+    host.shell(f"systemctl stop {UNIT}; sed -i 's/ddtree-budget/ddtree-bud/' {UNIT_PATH}; systemctl daemon-reload")
+
+    with (
+        pytest.raises(UnitUnsupportedError, match="--speculative-ddtree-bud is short for"),
+        deployment(host, tmp_path),
+    ):
+        pass
+
+
 def test_a_service_that_would_start_something_else_than_it_runs_is_refused(host: Container, tmp_path: Path):
     start_stand_in(host)
     unit = host.shell(f"cat {UNIT_PATH}")
