@@ -14,6 +14,12 @@ from autotune.errors import HostError, PermissionDenied
 OUTPUT_LIMIT_BYTES: Final = 16 * 2**20
 """Most bytes that are kept of each output stream of one command; what comes after is read and dropped."""
 
+_WHO_AND_WHERE: Final = (
+    'id -un || exit; PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; for name in "$@"; do '
+    'case $name in /*) printf "%s\\n" "$name";; *) command -v -- "$name" || printf "/usr/bin/%s\\n" "$name";; esac; done'
+)
+"""Prints the user, then the path of each program where sudo looks for it."""
+
 
 @dataclass(frozen=True, slots=True)
 class CommandOutput:
@@ -120,9 +126,19 @@ class Host(ABC):
             raise PermissionDenied(
                 f"sudo does not run {shlex.quote(command[0])} without a password: {output.complaint}",
                 where=self.name,
-                hint=f"allow it: a line `USER ALL=(root) NOPASSWD: /path/to/{command[0]}` made with visudo, "
-                "or connect as root",
+                hint=f"allow it: a line `{self.find_sudo_rule(command[:1])}` made with visudo, or connect as root",
             )
+
+    def find_sudo_rule(self, programs: Sequence[str]) -> str:
+        """Return the line for sudoers that lets this user run programs as root, as far as the machine tells who and where.
+
+        What it does not tell stands as ``USER`` and ``/usr/bin/PROGRAM``.
+        """
+        output = self.run(("sh", "-c", _WHO_AND_WHERE, "ask", *programs), is_idempotent=True)
+        user, *paths = (output.text if output.exit_code == 0 else "").splitlines() or ["USER"]
+        if len(paths) != len(programs):
+            paths = [f"/usr/bin/{program}" for program in programs]
+        return f"{user} ALL=(root) NOPASSWD: {', '.join(paths)}"
 
     def expect(self, command: Sequence[str], output: CommandOutput) -> CommandOutput:
         """Return the output of a command that has to succeed.

@@ -43,8 +43,8 @@ def check_rights(host: Host, unit: str) -> None:
         raise PermissionDenied(
             f"sudo does not run: {say_missing(missing)}",
             where=host.name,
-            hint=f"allow it: a line `USER ALL=(root) NOPASSWD: {', '.join(f'/usr/bin/{name}' for name in missing)}` "
-            "made with visudo, or connect as root; nothing was changed",
+            hint=f"allow it: a line `{host.find_sudo_rule(tuple(missing))}` made with visudo, or connect as root; "
+            "nothing was changed",
         )
 
 

@@ -79,8 +79,9 @@ def test_sudo_that_misses_a_command_names_it(lab, host):
     host.allow("ubuntu", ["/usr/bin/systemctl"])
     with connect(lab, host, "gpu1-ubuntu") as ssh:
         assert ssh.run_as_root(["systemctl", "is-system-running"]).exit_code == 0
-        with pytest.raises(PermissionDenied, match="sudo does not run install without a password"):
+        with pytest.raises(PermissionDenied, match="sudo does not run install without a password") as caught:
             write_file(ssh.run_as_root, "/etc/x", b"")
+        assert "`ubuntu ALL=(root) NOPASSWD: /usr/bin/install`" in str(caught.value.hint)
 
 
 def test_a_pulled_cable_is_noticed_and_a_plugged_one_used_again(lab, host):
