@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from autotune.deployment.host import Host
 from autotune.deployment.host_files import read_file
+from autotune.deployment.near_units import missing_unit
 from autotune.deployment.systemd_unit import classify_launch, find_script, list_drop_in_names, validate_unit_name
 from autotune.deployment.unit import LaunchKind, ProcessFacts, Unit, UnitFile, UnitState
 from autotune.deployment.unit_file import Word, parse_service
@@ -91,6 +92,8 @@ def read_unit(host: Host, name: str, *, follows_alias: bool = False) -> Unit:
     name = validate_unit_name(name)
     where = f"{name} on {host.name}"
     facts = _get_properties(host, name, "Unit", _UNIT_PROPERTIES)
+    if facts["LoadState"] == "not-found":
+        raise missing_unit(host, name)
     _check_loaded(facts, where)
     if facts["Id"] != name and not follows_alias:
         raise UnitStateError(
@@ -156,9 +159,7 @@ def read_state(host: Host, name: str) -> UnitState:
     if output.exit_code != 0 or not set(_STATE_PROPERTIES) <= values.keys():
         raise SystemdError(f"systemctl does not say how {name} stands: {output.complaint}", where=host.name)
     if values["LoadState"] == "not-found" and values["ActiveState"] == "inactive":
-        raise UnitStateError(
-            f"there is no unit {name}", where=host.name, hint="see `systemctl list-units --type=service`"
-        )
+        raise missing_unit(host, name)
     code, status = int(values["ExecMainCode"]), int(values["ExecMainStatus"])
     return UnitState(
         active_state=values["ActiveState"],
@@ -250,10 +251,11 @@ def _get_properties(host: Host, name: str, interface: str, properties: Sequence[
 
 def _check_loaded(facts: Mapping[str, Any], where: str) -> None:
     if facts["LoadState"] != "loaded":
-        hint = {
-            "not-found": "see `systemctl list-units --type=service` for the services of this host",
-            "masked": "`systemctl unmask` it",
-        }.get(facts["LoadState"], "`systemctl status` and `systemd-analyze verify` say what is wrong with it")
+        if facts["LoadState"] == "masked":
+            raise UnitStateError(
+                "the unit is masked, so it cannot be started", where=where, hint="`systemctl unmask` it"
+            )
+        hint = "`systemctl status` and `systemd-analyze verify` say what is wrong with it"
         raise UnitStateError(f"the unit is {facts['LoadState']}: {facts['LoadError'][1]}", where=where, hint=hint)
     if facts["NeedDaemonReload"]:
         raise _changed("its files were changed", where)

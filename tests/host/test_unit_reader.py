@@ -144,8 +144,10 @@ def test_a_unit_that_cannot_be_tuned_is_refused(host, machine):
 
 
 def test_a_unit_that_is_not_there_is_named(machine):
-    with pytest.raises(UnitStateError, match="not-found"):
+    with pytest.raises(UnitStateError, match=r"no unit nope\.service"):
         read_unit(machine, "nope")
+    with pytest.raises(UnitStateError, match=r"did you mean systemd-journald\.service"):
+        read_unit(machine, "systemd-jurnald")
     with pytest.raises(UnitStateError, match=r"no unit nope\.service"):
         read_state(machine, "nope")
 
