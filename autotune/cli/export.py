@@ -19,6 +19,7 @@ from autotune.deployment.drop_in import render_drop_in, render_drop_in_as_writte
 from autotune.deployment.unit_file import Word, parse_service, replace_flags
 from autotune.errors import UserError
 from autotune.export.findings import Findings, find
+from autotune.export.proof import judge_proof
 from autotune.export.provenance import Provenance, render_header
 from autotune.export.wording import clean
 from autotune.pareto import Choice
@@ -105,7 +106,8 @@ def command(
         raise click.UsageError("--apply writes a drop-in: --json and --format do not go with it")
     if number is not None and rule is not None:
         raise click.UsageError("--trial names a trial and --rule chooses one: give only one of them")
-    view = study_argument.open_view(study, study_directory).view
+    opened = study_argument.open_view(study, study_directory)
+    view = opened.view
     if rule is not None:
         chosen = view.settings.export.model_copy(update={"rule": rule})
         view = replace(view, settings=view.settings.model_copy(update={"export": chosen}))
@@ -116,7 +118,10 @@ def command(
             site,
             signals,
         ):
-            _apply(site, signals, view, findings, choice, is_agreed=is_agreed, start=start, drain=drain)
+            undo = _rollback_command(
+                study or opened.directory.name, study_directory, host=host, ssh_config=ssh_config, unit=unit
+            )
+            _apply(site, signals, view, findings, choice, undo=undo, is_agreed=is_agreed, start=start, drain=drain)
         return
     if as_json:
         render.show_json(export_document(view, choice))
@@ -125,7 +130,14 @@ def command(
         render.show(render_flags(view, choice.trial))
     else:
         render.show(_render_drop_in(view, findings, choice, None if unit is None else _read_text(unit)))
-    render.say(f"{view.space.describe(choice.trial.configuration)}: {choice.reason}")
+    render.say(clean(_explain(view, findings, choice)))
+
+
+def _explain(view: StudyView, findings: Findings, choice: Choice) -> str:
+    """Say what is exported, why, and whether its gain is proven."""
+    proof = judge_proof(choice.trial, findings)
+    tail = "" if proof is None else f"; {proof}"
+    return f"{view.space.describe(choice.trial.configuration)}: {choice.reason}{tail}"
 
 
 def export_document(view: StudyView, choice: Choice) -> dict[str, Any]:
@@ -187,6 +199,7 @@ def _apply(
     findings: Findings,
     choice: Choice,
     *,
+    undo: str,
     is_agreed: bool,
     start: bool,
     drain: bool,
@@ -207,7 +220,7 @@ def _apply(
         ),
         _header(view, findings, choice),
     )
-    what = f"{view.space.describe(trial.configuration)}: {choice.reason}"
+    what = _explain(view, findings, choice)
     if prepared.is_applied:
         render.say(clean(f"nothing to do: {site.service.unit} serves trial {trial.number} already ({what})"))
         return
@@ -219,11 +232,28 @@ def _apply(
     service_change.confirm(question, interruption, is_agreed=is_agreed)
     apply(site, prepared.wanted, drain=drain, start=start, now=_now())
     if prepared.is_up or start:
-        render.say(
-            f"{site.service.unit} serves trial {trial.number}; `autotune rollback {view.settings.name}` undoes it"
-        )
+        render.say(f"{site.service.unit} serves trial {trial.number}; `{undo}` undoes it")
     else:
-        render.say(f"written; {site.service.unit} did not run and was not started (--start does)")
+        render.say(f"written; {site.service.unit} did not run and was not started (--start does); `{undo}` undoes it")
+
+
+def _rollback_command(
+    study: str,
+    study_directory: Path | None,
+    *,
+    host: str | None,
+    ssh_config: str | None,
+    unit: str | None,
+) -> str:
+    """Return the command that takes an apply back, with the options that said which service is meant."""
+    options = {
+        "--study-directory": None if study_directory is None else str(study_directory),
+        "--host": host,
+        "--ssh-config": ssh_config,
+        "--unit": unit,
+    }
+    named = [word for option, value in options.items() if value is not None for word in (option, value)]
+    return shlex.join(["autotune", "rollback", study, *named])
 
 
 def _now() -> str:

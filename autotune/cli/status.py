@@ -7,12 +7,14 @@ from pathlib import Path
 import click
 
 from autotune.cli import render, study_argument
+from autotune.cli.study_argument import OpenedView
 from autotune.export.document import study_document
 from autotune.export.findings import Findings, accept_length, find
+from autotune.export.proof import judge_proof
 from autotune.export.wording import (
     UNKNOWN,
     clean,
-    render_count,
+    render_boots,
     render_duration,
     render_figure,
     render_gain,
@@ -21,6 +23,7 @@ from autotune.export.wording import (
     render_number,
     render_share,
 )
+from autotune.study_lock import read_holder
 from autotune.study_view import StudyView
 from autotune.trial import TrialRecord
 
@@ -43,7 +46,7 @@ def command(study: str | None, study_directory: Path | None, as_json: bool) -> N
     for line in render_summary(opened.view, findings, opened.directory):
         render.show(line)
     if opened.restore_command is not None:
-        render.show(f"  server:      it has not been put back: run {opened.restore_command}")
+        render.show(f"  server:      {explain_left_behind(opened)}")
     render.show_table(
         ("", "trial", "kind", "state", "configuration", "C=1 tok/s", "gain", "C=32 tok/s", "gain", "pass@1", "accept"),
         [_row(trial, opened.view, findings) for trial in opened.view.trials],
@@ -55,13 +58,27 @@ def command(study: str | None, study_directory: Path | None, as_json: bool) -> N
             render.show(f"trial {trial.number} {trial.state.value}: {clean(trial.reason)}")
 
 
+def explain_left_behind(opened: OpenedView) -> str:
+    """Say who left the server as a trial had it, and how it comes back."""
+    pid, deployment = read_holder(opened.directory), opened.view.settings.deployment
+    # A tuner that ends by itself takes its number out of the lock, a killed one cannot.
+    who = "the tuner has ended" if pid is None else f"the tuner (process {pid}) has died"
+    if deployment.kind != "systemd":
+        return f"{who} and it has not been put back: run {opened.restore_command}"
+    lease = render_duration(deployment.lease_s)
+    return (
+        f"{who} and has not put the baseline back; the host does that by itself, at most {lease} after the end of the "
+        f"tuner: wait, or run {opened.restore_command}"
+    )
+
+
 def render_summary(view: StudyView, findings: Findings, directory: Path) -> list[str]:
     """Say in a few lines where the study stands and what it recommends."""
     states = ", ".join(f"{count} {state.value}" for state, count in findings.states.items())
     lines = [
         f"Study {view.settings.name} in {directory}",
         f"  trials:      {view.counted} counted; {states or 'none yet'}",
-        f"  time:        {render_duration(findings.time.total_s)} in {render_count(findings.time.boots, 'boot')}",
+        f"  time:        {render_duration(findings.time.total_s)} in {render_boots(findings.time)}",
     ]
     choice = findings.choice
     if choice is None:
@@ -75,10 +92,12 @@ def render_summary(view: StudyView, findings: Findings, directory: Path) -> list
             for found in (findings.gains_c1, findings.gains_c32)
         ]
         pooled = f", {findings.baseline_boots} boots pooled" if findings.baseline_boots > 1 else ""
-        itself = f" (the baseline{pooled})" if is_baseline else ""
+        proof = judge_proof(choice.trial, findings)
+        itself = f" (the baseline{pooled})" if is_baseline else "" if proof is None else f" ({proof.verdict})"
         lines += [
             f"  recommended: trial {number}{itself}, {view.space.describe(choice.trial.configuration)}",
             f"  why:         {choice.reason}",
+            *([] if proof is None else [f"  gain:        {proof}"]),
             f"  C=1:         {render_figure(speeds.tokens_per_s_c1)} tokens/s{gains[0]}",
             f"  C=32:        {render_figure(speeds.tokens_per_s_c32)} tokens/s{gains[1]}",
             f"  pass@1:      {render_share(speeds.pass_at_1)}",

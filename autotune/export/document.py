@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from autotune.export.findings import Findings, accept_length
+from autotune.export.proof import judge_proof
+from autotune.export.wording import known_bounds
 
 if TYPE_CHECKING:
     from autotune.study_view import StudyView
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 def study_document(view: StudyView, findings: Findings, directory: str) -> dict[str, Any]:
     """Return everything that ``autotune status --json`` prints."""
     noise, time, choice = findings.noise, findings.time, findings.choice
+    proof = None if choice is None else judge_proof(choice.trial, findings)
     return {
         "study": view.settings.name,
         "directory": directory,
@@ -25,6 +28,7 @@ def study_document(view: StudyView, findings: Findings, directory: str) -> dict[
             "trial": choice.trial.number,
             "configuration": dict(choice.trial.configuration),
             "reason": choice.reason,
+            "proof": proof and {"is_proven": proof.is_proven, "why": proof.why},
             "gain_c1": _figure(findings.gains_c1.get(choice.trial.number)),
             "gain_c32": _figure(findings.gains_c32.get(choice.trial.number)),
         },
@@ -32,6 +36,7 @@ def study_document(view: StudyView, findings: Findings, directory: str) -> dict[
         "noise": noise and {"boots": noise.boots, "spread": noise.spread, "smallest_gain": noise.smallest_gain},
         "time": {
             "boots": time.boots,
+            "adopted": time.adopted,
             "total_s": time.total_s,
             "waiting_s": time.waiting_s,
             "measuring_s": time.measuring_s,
@@ -79,11 +84,19 @@ def _objectives(trial: TrialRecord) -> dict[str, Any]:
     return {
         "tokens_per_s_c1": _figure(trial.objectives.tokens_per_s_c1),
         "tokens_per_s_c32": _figure(trial.objectives.tokens_per_s_c32),
-        "pass_at_1": _figure(trial.objectives.pass_at_1),
+        "pass_at_1": _share(trial.objectives.pass_at_1),
     }
 
 
 def _figure(figure: Figure | None) -> dict[str, float | int | None] | None:
+    """Return a positive figure, without an interval that it cannot have."""
+    if figure is None:
+        return None
+    low, high = known_bounds(figure) or (None, None)
+    return {"value": figure.value, "count": figure.count, "low": low, "high": high}
+
+
+def _share(figure: Figure | None) -> dict[str, float | int | None] | None:
     if figure is None:
         return None
     return {"value": figure.value, "count": figure.count, "low": figure.low, "high": figure.high}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autotune.baseline import with_one_baseline
-from autotune.interval import compare, student_quantile
+from autotune.interval import MIN_PAIRS, compare, student_quantile
 from autotune.objectives import CONCURRENCIES, latest, weight
 from autotune.pareto import Choice, FrontPoint, choose, front
 from autotune.trial import Figure, TrialKind, TrialRecord, TrialState
@@ -38,9 +38,19 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class TimeSpent:
-    """Where the time went, in seconds, over all trials of the study; waiting is for servers to get ready."""
+    """Where the time went, in seconds, over all trials of the study; waiting is for servers to get ready.
+
+    Attributes:
+        boots: servers that were started.
+        adopted: servers that ran already and were measured as they were found.
+        total_s: over all trials.
+        waiting_s: for servers to get ready.
+        measuring_s: in cells.
+        evaluating_s: with coding problems.
+    """
 
     boots: int
+    adopted: int
     total_s: float
     waiting_s: float
     measuring_s: float
@@ -121,7 +131,7 @@ def measure_gain(trial: TrialRecord, baseline: TrialRecord, concurrency: int, se
 
     The value is the ratio of the two geometric means. The 95 % interval comes from comparing prompt by prompt, because
     every trial gets the same prompts; it covers the noise within these boots, the noise between boots comes on top.
-    The count is that of compared prompts.
+    The count is that of compared prompts; 0 where a cell has too few in common, and was compared as a whole.
 
     Returns:
         ``None`` when they share no cell.
@@ -133,19 +143,21 @@ def measure_gain(trial: TrialRecord, baseline: TrialRecord, concurrency: int, se
         return None
     weights = [weight(mine.cell, settings) for mine, _ in pairs]
     total = math.fsum(weights)
-    ratio = prompts = 0.0
+    ratio = 0.0
+    prompts: list[int] = []
     halves: list[float | None] = []
     for share, (mine, other) in zip((each / total for each in weights), pairs, strict=True):
         ours, base = mine.decode_tokens_per_s, other.decode_tokens_per_s
         ratio += share * math.log(ours.value / base.value)
         paired = compare(ours, base, mine.per_prompt_log_speed, other.per_prompt_log_speed)
         halves.append(None if paired.low is None or paired.high is None else share * (paired.high - paired.low) / 2)
-        prompts += len(set(mine.per_prompt_log_speed) & set(other.per_prompt_log_speed))
+        prompts.append(len(set(mine.per_prompt_log_speed) & set(other.per_prompt_log_speed)))
+    count = sum(prompts) if min(prompts) >= MIN_PAIRS else 0
     known = [half for half in halves if half is not None]
     if len(known) < len(halves):
-        return Figure(math.exp(ratio), int(prompts))
+        return Figure(math.exp(ratio), count)
     half = math.hypot(*known)
-    return Figure(math.exp(ratio), int(prompts), math.exp(ratio - half), math.exp(ratio + half))
+    return Figure(math.exp(ratio), count, math.exp(ratio - half), math.exp(ratio + half))
 
 
 def estimate_noise(trials: Sequence[TrialRecord]) -> Noise | None:
@@ -190,6 +202,7 @@ def sum_time(trials: Sequence[TrialRecord]) -> TimeSpent:
     booted = [trial.boot for trial in trials if trial.boot is not None]
     return TimeSpent(
         boots=sum(not boot.reused for boot in booted),
+        adopted=sum(boot.reused for boot in booted),
         total_s=sum(trial.duration_s or 0.0 for trial in trials),
         waiting_s=sum(boot.ready_after_s or 0.0 for boot in booted),
         measuring_s=sum(cell.duration_s for trial in trials for cell in trial.cells),

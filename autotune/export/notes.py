@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from autotune.export.findings import Findings, accept_length
+from autotune.export.proof import judge_proof
 from autotune.export.wording import (
     clean,
     render_figure,
@@ -28,10 +29,11 @@ def render_study_note(view: StudyView, findings: Findings) -> str:
         lines += ["**Nothing to recommend yet**: the baseline has not been measured.", ""]
     else:
         number = choice.trial.number
+        proof = judge_proof(choice.trial, findings)
         lines += [
-            f"**Recommended: trial {number}**, `{view.space.describe(choice.trial.configuration)}`",
+            f"**Recommended: trial {number}**{'' if proof is None else f' ({proof.verdict})'}, `{view.space.describe(choice.trial.configuration)}`",
             "",
-            escape_markdown(choice.reason),
+            escape_markdown(choice.reason if proof is None else f"{choice.reason}; {proof}"),
             "",
             *_figures(choice.trial, findings),
             "",

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from autotune.export.findings import Findings
-from autotune.export.wording import render_figure
+from autotune.export.wording import known_bounds, render_figure
 from autotune.trial import Figure, TrialKind, TrialState
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def locate_points(view: StudyView, findings: Findings) -> list[Point]:
                 label=str(trial.number),
                 x=None if x is None else x.value,
                 y=None if y is None else y.value,
-                x_interval=_bounds(x),
-                y_interval=_bounds(y),
+                x_interval=known_bounds(x),
+                y_interval=known_bounds(y),
                 mark=Mark.FRONT if findings.is_on_front(trial) else mark,
                 arm=view.space.arm(trial.configuration),
                 is_baseline=is_baseline,
@@ -104,9 +104,3 @@ def _estimate(baseline: Figure | None, gain: Figure | None) -> Figure | None:
     if baseline is None or gain is None:
         return None
     return Figure(baseline.value * gain.value, gain.count)
-
-
-def _bounds(figure: Figure | None) -> tuple[float, float] | None:
-    if figure is None or figure.low is None or figure.high is None:
-        return None
-    return figure.low, figure.high

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from autotune.export.findings import Findings
+from autotune.export.proof import judge_proof
 from autotune.export.wording import (
     render_figure,
     render_gain_with_interval,
@@ -56,18 +57,18 @@ def render_header(provenance: Provenance, findings: Findings) -> list[str]:
         "" if is_baseline else f", {render_gain_with_interval(found.get(trial.number))} against the baseline"
         for found in (findings.gains_c1, findings.gains_c32)
     ]
+    proof = judge_proof(trial, findings)
     lines = [
         f"Written by autotune {provenance.autotune_version} on {provenance.written_at}",
         f'from trial {trial.number} of study "{provenance.study}", measured {trial.started_at or "at an unknown time"}.',
         f"Configuration: {provenance.describe(trial.configuration)}{' (the baseline)' if is_baseline else ''}",
         f"Why this one:  {provenance.reason}",
+        *([] if proof is None else [f"Gain:          {proof}"]),
         f"C=1:    {render_figure(trial.objectives.tokens_per_s_c1)} tokens/s{gains[0]}",
         f"C=32:   {render_figure(trial.objectives.tokens_per_s_c32)} tokens/s{gains[1]}",
         f"pass@1: {render_share(trial.objectives.pass_at_1)}",
         "Intervals are 95% within one boot.",
     ]
-    if findings.noise is not None and findings.noise.smallest_gain is not None:
-        lines[-1] += f" The smallest gain beyond the noise between boots is {100 * findings.noise.smallest_gain:.1f}%."
     if provenance.baseline is not None and not is_baseline:
         lines.append(f"Baseline: {provenance.describe(provenance.baseline.configuration)}")
     if trial.boot is not None and trial.boot.version is not None:

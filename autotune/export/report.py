@@ -5,6 +5,7 @@ The plot is drawn by hand as SVG: the file stays small, prints well and needs no
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +19,12 @@ from autotune.export.findings import Findings, accept_length
 from autotune.export.method import describe_details, describe_measured, describe_noise_and_time, describe_provenance
 from autotune.export.pareto_plot import render_pareto_plot
 from autotune.export.points import locate_points
+from autotune.export.proof import judge_proof
 from autotune.export.wording import (
     UNKNOWN,
     clean,
+    known_bounds,
+    render_boots,
     render_count,
     render_duration,
     render_figure,
@@ -91,7 +95,7 @@ def _headline(view: StudyView, findings: Findings, written_at: str) -> str:
     states = ", ".join(f"{count} {state.value}" for state, count in findings.states.items())
     return (
         f"{render_count(view.counted, 'trial')} counted ({states or 'none yet'}), "
-        f"{render_count(findings.time.boots, 'boot')}, {render_duration(findings.time.total_s)}; as of {written_at}"
+        f"{render_boots(findings.time)}, {render_duration(findings.time.total_s)}; as of {written_at}"
     )
 
 
@@ -99,7 +103,7 @@ def _recommendation(view: StudyView, findings: Findings) -> dict[str, Any] | Non
     choice, baseline = findings.choice, findings.baseline
     if choice is None or baseline is None:
         return None
-    number, speeds = choice.trial.number, choice.trial.objectives
+    number, speeds, proof = choice.trial.number, choice.trial.objectives, judge_proof(choice.trial, findings)
     is_baseline = number == baseline.number
     figures = []
     for what, figure, gains in (
@@ -107,7 +111,7 @@ def _recommendation(view: StudyView, findings: Findings) -> dict[str, Any] | Non
         ("32 users (C=32), all together", speeds.tokens_per_s_c32, findings.gains_c32),
     ):
         gain = None if is_baseline else gains.get(number)
-        detail = f"95%: {_interval(figure)}; gain {_gain_interval(gain)}" if gain else f"95%: {_interval(figure)}"
+        detail = f"95%: {_interval(figure)}" + (f"; gain {_gain_interval(gain)}" if gain else "")
         figures.append(
             {
                 "what": what,
@@ -119,6 +123,7 @@ def _recommendation(view: StudyView, findings: Findings) -> dict[str, Any] | Non
             }
         )
     base = baseline.objectives.pass_at_1
+    name, is_service = shlex.quote(view.settings.name), view.settings.deployment.kind == "systemd"
     figures.append(
         {
             "what": "coding problems, pass@1",
@@ -132,10 +137,12 @@ def _recommendation(view: StudyView, findings: Findings) -> dict[str, Any] | Non
     return {
         "number": number,
         "is_baseline": is_baseline,
+        "verdict": "" if proof is None else proof.verdict,
         "configuration": view.space.describe(choice.trial.configuration),
         "reason": choice.reason,
         "figures": figures,
-        "command": f"autotune export {view.settings.name} --trial {number} > 50-autotune.conf",
+        "command": f"autotune export {name} --trial {number} " + ("--apply" if is_service else "> 50-autotune.conf"),
+        "undo": f"autotune rollback {name}" if is_service else "",
     }
 
 
@@ -152,18 +159,9 @@ def _warnings(findings: Findings) -> list[str]:
                 f"{truncated} of {len(evaluation.results)} answers were cut off by the token limit: "
                 "evaluation.max_tokens is too small, or this configuration is ill."
             )
-    noise, number = findings.noise, choice.trial.number
-    gains = [gain for gain in (findings.gains_c1.get(number), findings.gains_c32.get(number)) if gain is not None]
-    if number != findings.baseline.number:
-        if noise is None or noise.smallest_gain is None:
-            warnings.append(
-                "The baseline was booted less than three times, so the noise between boots is unknown and comes on top of every interval."
-            )
-        elif not any(gain.value - 1 >= noise.smallest_gain for gain in gains):
-            warnings.append(
-                f"Neither gain is beyond the noise between boots: {100 * noise.smallest_gain:.1f}% is the smallest "
-                "that one boot can prove."
-            )
+    proof = judge_proof(choice.trial, findings)
+    if proof is not None and not proof.is_proven:
+        warnings.append(f"The gain is {proof}.")
     return warnings
 
 
@@ -276,7 +274,7 @@ def _speed(figure: Figure | None, gain: Figure | None) -> _Speed:
         value=UNKNOWN if figure is None else render_number(figure.value),
         detail="" if figure is None else f"{_interval(figure)}, n={figure.count}",
         gain=render_gain(gain),
-        gain_detail=_gain_interval(gain) if gain is not None and gain.low is not None else "",
+        gain_detail="" if gain is None else _gain_interval(gain),
         direction=_direction(gain),
     )
 
@@ -289,14 +287,13 @@ def _share(figure: Figure | None) -> dict[str, str]:
 
 
 def _interval(figure: Figure | None) -> str:
-    if figure is None or figure.low is None or figure.high is None:
-        return "unknown"
-    return f"{render_number(figure.low)} to {render_number(figure.high)}"
+    bounds = known_bounds(figure)
+    return "interval unknown" if bounds is None else " to ".join(map(render_number, bounds))
 
 
-def _gain_interval(gain: Figure | None) -> str:
-    text = render_gain_with_interval(gain)
-    return text.partition(" (")[2].partition(", n=")[0].removesuffix(")") or "interval unknown"
+def _gain_interval(gain: Figure) -> str:
+    detail = render_gain_with_interval(gain).partition(" (")[2].removesuffix(")")
+    return detail.replace(f", n={gain.count}", "") if known_bounds(gain) else "interval unknown"
 
 
 def _direction(gain: Figure | None) -> str:

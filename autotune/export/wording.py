@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from autotune.trial import Configuration, Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from autotune.export.findings import Noise
+    from autotune.export.findings import Noise, TimeSpent
 
 UNKNOWN = "-"
+
+_SMALLEST_GAIN_TO_NAME: Final = 1.0
+"""When only more than twice the speed were beyond the noise, the figure says nothing but that nothing can be proven."""
 
 
 def clean(text: str) -> str:
@@ -39,14 +40,30 @@ def render_number(value: float) -> str:
 
 
 def render_figure(figure: Figure | None) -> str:
-    """Write a figure with its interval and count.
+    """Write a positive figure with its interval and count.
 
     >>> render_figure(Figure(98.76, 8, 95.1, 101.9))
     '98.8 (95.1 to 102, n=8)'
+    >>> render_figure(Figure(83.2, 4, -26.5, 193.0))
+    '83.2 (n=4, interval unknown)'
     """
     if figure is None:
         return UNKNOWN
-    return f"{render_number(figure.value)} ({_render_interval(figure, render_number)}n={figure.count})"
+    bounds = known_bounds(figure)
+    if bounds is None:
+        return f"{render_number(figure.value)} (n={figure.count}, interval unknown)"
+    return f"{render_number(figure.value)} ({' to '.join(map(render_number, bounds))}, n={figure.count})"
+
+
+def known_bounds(figure: Figure | None) -> tuple[float, float] | None:
+    """Return the interval of a positive quantity; ``None`` where it is unknown, or so wide that it is impossible.
+
+    >>> known_bounds(Figure(83.2, 4, 50.5, 193.0)), known_bounds(Figure(83.2, 4, -26.5, 193.0))
+    ((50.5, 193.0), None)
+    """
+    if figure is None or figure.low is None or figure.high is None or figure.low <= 0:
+        return None
+    return figure.low, figure.high
 
 
 def render_gain(gain: Figure | None) -> str:
@@ -63,10 +80,16 @@ def render_gain_with_interval(gain: Figure | None) -> str:
 
     >>> render_gain_with_interval(Figure(1.123, 8, 1.1, 1.147))
     '+12.3% (+10.0 to +14.7, n=8)'
+    >>> render_gain_with_interval(Figure(1.123, 0, 0.9, 1.4)), render_gain_with_interval(Figure(1.123, 3))
+    ('+12.3% (-10.0 to +40.0, not by prompt)', '+12.3% (n=3, interval unknown)')
     """
     if gain is None:
         return UNKNOWN
-    return f"{_percent(gain.value)}% ({_render_interval(gain, _percent)}n={gain.count})"
+    count = f"n={gain.count}" if gain.count else "not by prompt"
+    bounds = known_bounds(gain)
+    if bounds is None:
+        return f"{_percent(gain.value)}% ({count}, interval unknown)"
+    return f"{_percent(gain.value)}% ({' to '.join(map(_percent, bounds))}, {count})"
 
 
 def render_share(figure: Figure | None) -> str:
@@ -77,8 +100,10 @@ def render_share(figure: Figure | None) -> str:
     """
     if figure is None:
         return UNKNOWN
-    interval = _render_interval(figure, lambda value: f"{100 * value:.0f}")
-    return f"{100 * figure.value:.0f}% ({interval}n={figure.count})"
+    share = f"{100 * figure.value:.0f}%"
+    if figure.low is None or figure.high is None:
+        return f"{share} (n={figure.count}, interval unknown)"
+    return f"{share} ({100 * figure.low:.0f} to {100 * figure.high:.0f}, n={figure.count})"
 
 
 def render_configuration(configuration: Configuration) -> str:
@@ -112,10 +137,32 @@ def render_noise(noise: Noise | None) -> str:
     """Say which gains are beyond the noise between boots."""
     if noise is None:
         return "unknown until the baseline has been booted twice; intervals are within one boot"
-    differ = f"{render_count(noise.boots, 'boot')} of the baseline differ by {100 * noise.spread:.1f}%"
+    differ = f"{render_count(noise.boots, 'boot')} of the baseline differ by {render_percent(noise.spread)}"
     if noise.smallest_gain is None:
         return f"{differ}; three are needed to say which gain can be proven"
-    return f"{differ}; the smallest gain that one boot can prove is {100 * noise.smallest_gain:.1f}%"
+    if not can_prove(noise.smallest_gain):
+        return f"{differ}; no gain can be proven"
+    return f"{differ}; the smallest gain that one boot can prove is {render_percent(noise.smallest_gain)}"
+
+
+def can_prove(smallest_gain: float) -> bool:
+    """True when the noise between boots leaves room for a gain that one boot can prove."""
+    return smallest_gain < _SMALLEST_GAIN_TO_NAME
+
+
+def render_boots(time: TimeSpent) -> str:
+    """Say how many servers were booted, and how many that ran already were used."""
+    boots = render_count(time.boots, "boot")
+    return f"{boots}, {render_count(time.adopted, 'running server')} used" if time.adopted else boots
+
+
+def render_percent(share: float) -> str:
+    """Write a share of one in percent.
+
+    >>> render_percent(0.0512)
+    '5.1%'
+    """
+    return f"{100 * share:.1f}%"
 
 
 def render_count(count: int, noun: str) -> str:
@@ -129,9 +176,3 @@ def render_count(count: int, noun: str) -> str:
 
 def _percent(ratio: float) -> str:
     return f"{100 * (ratio - 1):+.1f}"
-
-
-def _render_interval(figure: Figure, write: Callable[[float], str]) -> str:
-    if figure.low is None or figure.high is None:
-        return ""
-    return f"{write(figure.low)} to {write(figure.high)}, "

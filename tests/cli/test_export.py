@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
+
+from autotune.cli import export
+from autotune.export.findings import find
+from autotune.study_view import load_study
 from tests.stored_study import SECRET
 
 WHY = (
@@ -12,11 +19,14 @@ WHY = (
     "+8.9% at C=1 and +20.6% at C=32 against the baseline"
 )
 
+NOT_PROVEN = "not proven: the noise between boots is unknown: 2 boots of the baseline, three are needed"
+
 DROP_IN = f"""\
 # Written by autotune 0.1.0 on NOW
 # from trial 3 of study "sample", measured 2026-03-01T22:00:00+00:00.
 # Configuration: budget=8 topk=4 window=none
 # Why this one:  {WHY}
+# Gain:          {NOT_PROVEN}
 # C=1:    110 (107 to 113, n=8) tokens/s, +8.9% (+8.7 to +9.1, n=8) against the baseline
 # C=32:   960 (932 to 989, n=32) tokens/s, +20.6% (+20.4 to +20.8, n=32) against the baseline
 # pass@1: 80% (55 to 100, n=10)
@@ -41,7 +51,7 @@ def test_the_drop_in_of_the_recommended_trial(run):
     result = run("export")
 
     assert without_time(result.stdout) == DROP_IN
-    assert result.stderr == f"budget=8 topk=4 window=none: {WHY}\n"
+    assert result.stderr == f"budget=8 topk=4 window=none: {WHY}; {NOT_PROVEN}\n"
     assert result.exit_code == 0
 
 
@@ -181,3 +191,40 @@ def test_a_unit_file_that_is_not_there_is_named(run):
 
     assert result.exit_code == 2
     assert "no-such-file cannot be read" in result.stderr
+
+
+def put_into_service(view, monkeypatch, capsys, *, is_up: bool) -> str:
+    """Run an apply whose host is not there, and return what people read."""
+    site = SimpleNamespace(
+        service=SimpleNamespace(unit="llm.service", host=SimpleNamespace(name="gpu1")),
+        file=SimpleNamespace(path="/etc/x.conf"),
+    )
+    prepared = SimpleNamespace(is_applied=False, diff=("+the drop-in",), is_up=is_up, wanted=None)
+    headers: list[str] = []
+    asked_after: list[str] = []
+    monkeypatch.setattr(export, "prepare", lambda _site, _candidate, header: headers.extend(header) or prepared)
+    monkeypatch.setattr(export, "apply", lambda *_, **__: None)
+    monkeypatch.setattr(export.service_change, "confirm", lambda *_, **__: asked_after.append(capsys.readouterr().err))
+    findings = find(view)
+    export._apply(
+        site, None, view, findings, findings.choice, undo="autotune rollback sample", is_agreed=True, start=False, drain=False
+    )  # fmt: skip
+    assert any(NOT_PROVEN in line for line in headers)
+    assert NOT_PROVEN in asked_after[0]
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_up", [True, False])
+def test_an_apply_says_before_it_asks_what_is_not_proven_and_afterwards_what_undoes_it(
+    stored, monkeypatch, capsys, is_up
+):
+    said = put_into_service(load_study(stored / "studies" / "sample"), monkeypatch, capsys, is_up=is_up)
+
+    assert said.endswith("`autotune rollback sample` undoes it\n")
+    assert ("was not started" in said) is not is_up
+
+
+def test_the_command_that_undoes_names_the_same_service():
+    command = export._rollback_command("mine", Path("my data"), host="root@gpu1", ssh_config=None, unit="llm.service")
+
+    assert command == "autotune rollback mine --study-directory 'my data' --host root@gpu1 --unit llm.service"

@@ -7,8 +7,12 @@ import os
 import shutil
 from pathlib import Path
 
+from autotune.cli.status import explain_left_behind
+from autotune.cli.study_argument import OpenedView
+from autotune.search_space import search_space_of
 from autotune.study import Study
-from autotune.study_lock import StudyLock
+from autotune.study_lock import LOCK_NAME, StudyLock
+from autotune.study_view import StudyView
 from tests.cli.conftest import run_command
 from tests.stored_study import SECRET, leave_open, sample_settings
 
@@ -16,9 +20,10 @@ GOLDEN = """\
 Study sample in studies/sample
   trials:      6 counted; 6 complete, 1 pruned, 1 infeasible, 1 failed
   time:        1 min 30 s in 9 boots
-  recommended: trial 3, budget=8 topk=4 window=none
+  recommended: trial 3 (not proven), budget=8 topk=4 window=none
   why:         trial 3 is the largest geometric mean of both gains on the front while losing at most 0% at either \
 concurrency: +8.9% at C=1 and +20.6% at C=32 against the baseline
+  gain:        not proven: the noise between boots is unknown: 2 boots of the baseline, three are needed
   C=1:         110 (107 to 113, n=8) tokens/s, +8.9% (+8.7 to +9.1, n=8) against the baseline
   C=32:        960 (932 to 989, n=32) tokens/s, +20.6% (+20.4 to +20.8, n=32) against the baseline
   pass@1:      80% (55 to 100, n=10)
@@ -119,9 +124,11 @@ def test_status_as_data_is_json_and_nothing_else(run):
     assert data["recommendation"]["trial"] == 3
     assert data["recommendation"]["configuration"] == {"budget": 8, "topk": 4, "window": None}
     assert set(data["recommendation"]["gain_c1"]) == FIGURE
+    assert data["recommendation"]["proof"]["is_proven"] is False
     assert set(data["noise"]) == {"boots", "spread", "smallest_gain"}
     assert data["time"] == {
         "boots": 9,
+        "adopted": 0,
         "total_s": 90.0,
         "waiting_s": 22.5,
         "measuring_s": 52.0,
@@ -215,3 +222,30 @@ def test_status_of_an_unknown_study_says_so(run):
 
     assert result.exit_code == 2
     assert "there is no study here" in result.stderr
+
+
+def left_behind(directory: Path, pid: str, **deployment: object) -> str:
+    """Return what is said when a lock file of nobody's holds this."""
+    directory.mkdir()
+    (directory / LOCK_NAME).write_text(pid)
+    settings = sample_settings()
+    changed = settings.deployment.model_copy(update=deployment)
+    view = StudyView(settings.model_copy(update={"deployment": changed}), search_space_of(settings), ())
+    return explain_left_behind(OpenedView(view, directory, "", "autotune restore sample"))
+
+
+def test_a_tuner_that_was_killed_is_said_to_have_died_and_the_host_to_help_itself(tmp_path):
+    assert left_behind(tmp_path / "sample", "4711\n", kind="systemd", lease_s=120.0) == (
+        "the tuner (process 4711) has died and has not put the baseline back; the host does that by itself, at most "
+        "2 min 0 s after the end of the tuner: wait, or run autotune restore sample"
+    )
+
+
+def test_a_killed_tuner_of_a_local_server_leaves_it_to_restore(tmp_path):
+    assert left_behind(tmp_path / "sample", "4711\n") == (
+        "the tuner (process 4711) has died and it has not been put back: run autotune restore sample"
+    )
+
+
+def test_a_tuner_that_ended_by_itself_is_not_said_to_have_died(tmp_path):
+    assert left_behind(tmp_path / "sample", "").startswith("the tuner has ended and it has not been put back")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from autotune.export.findings import accept_length, estimate_noise, find, measure_gain
+from autotune.export.wording import render_boots, render_gain_with_interval
 from autotune.trial import Figure, TrialKind, TrialRecord
 from tests.stored_study import sample_settings
 
@@ -72,6 +73,24 @@ def test_without_an_interval_of_its_parts_a_gain_has_none(view):
     assert gain.value == pytest.approx(1.1)
 
 
+def test_a_gain_over_too_few_common_prompts_counts_none_because_none_was_paired(view):
+    trial, baseline = view.trials[3], view.baseline
+    few = replace(
+        trial,
+        cells=tuple(
+            replace(cell, per_prompt_log_speed=dict(list(cell.per_prompt_log_speed.items())[:2]))
+            for cell in trial.cells
+        ),
+    )
+
+    gain = measure_gain(few, baseline, 32, view.settings)
+
+    assert gain is not None
+    assert gain.count == 0
+    assert gain.low is not None
+    assert render_gain_with_interval(gain).endswith(", not by prompt)")
+
+
 def test_the_baseline_is_one_point_of_the_front_however_often_it_was_booted(view):
     """Else its luckiest boot would be on the front, and might be recommended for its luck."""
     boots = [trial for trial in view.trials if trial.kind is TrialKind.BASELINE]
@@ -116,6 +135,9 @@ def test_boots_that_were_reused_are_not_counted_as_boots(view):
 
     assert find(view).time.boots == 9
     assert find(reused).time.boots == 8
+    assert find(reused).time.adopted == 1
+    assert render_boots(find(view).time) == "9 boots"
+    assert render_boots(find(reused).time) == "8 boots, 1 running server used"
 
 
 def test_an_empty_study_has_no_findings(view):

@@ -12,7 +12,7 @@ import pytest
 from autotune.export.findings import find
 from autotune.export.report import render_report
 from autotune.study_view import StudyView
-from autotune.trial import TrialState
+from autotune.trial import Figure, TrialState
 from tests.stored_study import EVIL, SECRET
 
 
@@ -85,7 +85,7 @@ def test_secrets_are_not_on_the_page(html):
 
 
 def test_the_recommendation_comes_with_its_reason_and_gains(page):
-    assert "Recommended: trial 3 budget=8 topk=4 window=none" in page.text
+    assert "Recommended: trial 3 (not proven) budget=8 topk=4 window=none" in page.text
     assert "the largest geometric mean of both gains" in page.text
     assert "110 tokens/s +8.9% against the baseline 95%: 107 to 113; gain +8.7 to +9.1" in page.text
     assert "960 tokens/s +20.6% against the baseline" in page.text
@@ -103,20 +103,48 @@ def test_gains_within_the_noise_between_boots_come_with_a_warning(view):
 
     text = Page(render(_with_another_baseline(noisy))).text
 
-    assert "Neither gain is beyond the noise between boots: 112.2%" in text
+    assert "Recommended: trial 3 (not proven)" in text
+    assert "The gain is not proven: boots of the baseline differ by 15.1%, so that no gain can be proven." in text
+    assert "112.2%" not in text
 
 
 def test_a_gain_beyond_the_noise_between_boots_needs_no_warning(view):
     text = Page(render(_with_another_baseline(view))).text
 
-    assert "beyond the noise between boots" not in text
-    assert "booted less than three times" not in text
+    assert "Recommended: trial 3 (proven)" in text
+    assert "not proven" not in text
 
 
 def test_a_single_boot_of_the_baseline_comes_with_a_warning(view):
     text = Page(render(replace(view, trials=view.trials[:8]))).text
 
-    assert "The baseline was booted less than three times" in text
+    assert (
+        "The gain is not proven: the noise between boots is unknown: 1 boot of the baseline, three are needed." in text
+    )
+
+
+def test_the_page_of_a_service_says_how_to_apply_and_how_to_undo(view, page):
+    deployment = view.settings.deployment.model_copy(update={"kind": "systemd"})
+    service = replace(view, settings=view.settings.model_copy(update={"deployment": deployment}))
+
+    text = Page(render(service)).text
+
+    assert "Put it to work: autotune export sample --trial 3 --apply ; take it back: autotune rollback sample" in text
+    assert "--apply" not in page.text
+
+
+def test_a_speed_has_no_interval_that_reaches_below_zero(view):
+    trial = view.trials[3]
+    cells = tuple(replace(cell, decode_tokens_per_s=Figure(365.0, 4, -87.6, 818.0)) for cell in trial.cells)
+    objectives = replace(trial.objectives, tokens_per_s_c1=Figure(365.0, 4, -87.6, 818.0))
+    wide = replace(
+        view, trials=(*view.trials[:3], replace(trial, cells=cells, objectives=objectives), *view.trials[4:])
+    )
+
+    html = render(wide)
+
+    assert "365 (n=4, interval unknown)" in html
+    assert "-87.6" not in html
 
 
 def test_cut_off_answers_come_with_a_warning(view, page):
@@ -160,7 +188,7 @@ def test_it_says_how_it_was_measured_and_what_was_running(page):
         "sampler gp, seed 1, search space ddtree",
         "server version ddtree 0.1.0",
         "2 boots of the baseline differ by 1.4%",
-        "9 in 1 min 30 s",
+        "9 boots in 1 min 30 s",
         "autotune 0.1.0",
     ):
         assert words in page.text, words
