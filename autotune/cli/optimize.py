@@ -158,7 +158,13 @@ def render_ending(
     if findings.is_baseline_recommended:
         lines.append("  nothing to change: the server was found with the recommended configuration")
     elif findings.choice is not None:
-        lines.append(f"  autotune export {settings.name}{place} > 50-autotune.conf")
+        if settings.deployment.kind == "systemd":
+            lines += [
+                f"  autotune export {settings.name}{place} --apply   to put it into service",
+                f"  autotune rollback {settings.name}{place}         to undo that",
+            ]
+        else:
+            lines.append(f"  autotune export {settings.name}{place} > 50-autotune.conf")
     if outcome.exit_code:
         lines.append("  the same command again continues where this one ended")
     return lines

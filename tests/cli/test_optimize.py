@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autotune.cli import optimize, restore
-from autotune.cli.optimize import apply_options
+from autotune.cli.optimize import apply_options, render_ending
 from autotune.errors import BaselineError
 from autotune.events import Noted, Progress
 from autotune.tuner import Limits, NightOutcome
@@ -142,12 +142,24 @@ def test_it_ends_with_what_came_out_what_was_put_back_and_what_to_do_next(run_el
     assert result.stdout == ""
     assert "the loop was here" in result.stderr
     ending = result.stderr.split("Study sample", 1)[1]
-    assert "recommended: trial 3, budget=8 topk=4 window=none" in ending
+    assert "recommended: trial 3 (not proven), budget=8 topk=4 window=none" in ending
     assert "+20.6% (+20.4 to +20.8, n=32) against the baseline" in ending
     assert "  ended:       20 of 20 trials are done\n" in ending
     assert "  server:      no server runs, as before\n" in ending
     assert "  autotune export sample > 50-autotune.conf\n" in ending
     assert "continues" not in ending
+
+
+def test_what_was_found_for_a_service_is_applied_and_taken_back(stored):
+    settings = sample_settings()
+    service = settings.model_copy(update={"deployment": settings.deployment.model_copy(update={"kind": "systemd"})})
+
+    lines = render_ending(service, stored / "studies" / "sample", OUTCOME, in_default_place=True)
+
+    text = "\n".join(lines)
+    assert "  autotune export sample --apply " in text
+    assert "  autotune rollback sample " in text
+    assert "50-autotune.conf" not in text
 
 
 def test_the_next_commands_name_another_place_where_the_data_is(run_elsewhere, loop, tmp_path):
