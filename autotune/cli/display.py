@@ -38,7 +38,7 @@ from autotune.export.wording import (
     render_figure,
     render_number,
 )
-from autotune.trial import CellMeasurement, Configuration, Objectives, TrialKind, TrialRecord
+from autotune.trial import CellMeasurement, Configuration, Objectives, TrialKind, TrialRecord, TrialState
 
 
 def render_event(event: Event, describe: Callable[[Configuration], str] = render_configuration) -> str | None:
@@ -56,7 +56,8 @@ def render_event(event: Event, describe: Callable[[Configuration], str] = render
             return f"{_trial(event.number)}stage {event.stage}, {render_cell(event.measurement)}"
         case TrialEnded():
             reason = f": {event.trial.reason}" if event.trial.reason else ""
-            left = event.progress.study_left_s
+            # After an interruption only the restore is left, which the plan of the study does not tell.
+            left = None if event.trial.state is TrialState.INTERRUPTED else event.progress.study_left_s
             tail = f"; about {render_duration(left)} left" if left is not None else ""
             return (
                 f"trial {event.trial.number} {event.trial.state.value}"
@@ -147,6 +148,7 @@ class LiveDisplay:
         self._cells: tuple[CellMeasured, ...] = ()
         self._front: tuple[TrialRecord, ...] = ()
         self._progress: Progress | None = None
+        self._is_interrupted = False
         self._progress_at = clock()
         self._live = Live(get_renderable=self.board, console=self._console, refresh_per_second=4, transient=True)
 
@@ -170,6 +172,7 @@ class LiveDisplay:
                 self._started = event
             case TrialStarted():
                 self._trial, self._phase, self._answer, self._cells = event, None, None, ()
+                self._is_interrupted = False
             case PhaseChanged():
                 self._phase, self._answer = event, None
             case Waiting():
@@ -178,6 +181,7 @@ class LiveDisplay:
                 self._cells = (*self._cells, event)
             case TrialEnded():
                 self._trial, self._phase, self._answer, self._cells = None, None, None, ()
+                self._is_interrupted = event.trial.state is TrialState.INTERRUPTED
             case FrontChanged():
                 self._front = event.front
             case _:
@@ -206,7 +210,7 @@ class LiveDisplay:
             return name
         passed = self._clock() - self._progress_at
         parts = [name, f"{render_duration(self._progress.elapsed_s + passed)} so far"]
-        if self._progress.study_left_s is not None:
+        if self._progress.study_left_s is not None and not self._is_interrupted:
             parts.append(f"about {render_duration(max(self._progress.study_left_s - passed, 0.0))} left")
         return ", ".join(parts)
 
@@ -220,7 +224,7 @@ class LiveDisplay:
             parts.append(self._phase.cell.name)
         if self._answer is not None:
             parts.append(f"{render_duration(self._answer.waited_s)}, last answer: {clean(self._answer.answer)}")
-        if self._progress is not None and self._progress.trial_left_s is not None:
+        if self._progress is not None and self._progress.trial_left_s is not None and not self._is_interrupted:
             left = self._progress.trial_left_s - (self._clock() - self._progress_at)
             parts.append(f"about {render_duration(max(left, 0.0))} left in this trial")
         return ", ".join(parts)

@@ -90,6 +90,22 @@ EVENTS = [
         ),
         "trial 5 pruned (no figures): hopeless",
     ),
+    (
+        TrialEnded(
+            PROGRESS,
+            replace(
+                TRIAL,
+                state=TrialState.INTERRUPTED,
+                reason="ended by a signal",
+                objectives=Objectives(None, None, None),
+            ),
+        ),
+        "trial 5 interrupted (no figures): ended by a signal",
+    ),
+    (
+        CellMeasured(PROGRESS, 5, "busy", replace(MEASUREMENT, decode_tokens_per_s=Figure(83.2, 4, -26.5, 193.0))),
+        "trial 5: stage busy, ctx128-c32: 83.2 (n=4, interval unknown) tokens/s, accept length 3.25",
+    ),
     (FrontChanged(PROGRESS, (TRIAL,)), "front: trial 5 (C=1 110 tok/s, C=32 960 tok/s, pass@1 70%)"),
     (Noted(PROGRESS, "one retry", 5), "trial 5: one retry"),
     (Noted(PROGRESS, "the limit was reached"), "the limit was reached"),
@@ -208,6 +224,17 @@ def test_a_trial_that_ended_leaves_the_board():
     assert "trial 5" not in board
     assert "ctx128-c32" not in board
     assert "restoring the host" in board
+
+
+def test_after_an_interruption_no_time_is_promised_until_another_trial_begins():
+    terminal = Terminal()
+    interrupted = replace(TRIAL, state=TrialState.INTERRUPTED)
+
+    after = terminal.tell(STARTED, TrialEnded(PROGRESS, interrupted), PhaseChanged(PROGRESS, Activity.RESTORING))
+    again = terminal.tell(TrialStarted(PROGRESS, 6, TrialKind.SEARCH, CONFIGURATION))
+
+    assert "left" not in after
+    assert "about 7 min 0 s left" in again
 
 
 def test_what_the_server_answers_is_shown_as_text():
