@@ -56,8 +56,9 @@ def command(unit: str, host: str | None, ssh_config: str | None, name: str | Non
         render.show_json(facts.document())
         return
     study = write_study(facts, deployment, name)
-    for sentence in study.notes:
+    for sentence in (*study.summary, *study.notes):
         render.say(f"note: {clean(sentence)}")
     for sentence in study.warnings:
         render.say(f"warning: {clean(sentence)}")
     render.show(study.text)
+    render.say("next: autotune doctor STUDY --until 06:30, where STUDY is the file that this is written to")

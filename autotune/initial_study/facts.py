@@ -73,7 +73,7 @@ class Facts:
         drafter_block: block size that the drafter's own configuration states.
         sampling: ``None`` when the model's files are not at hand.
         gpus: ``None`` when there is no tool that lists them.
-        lengths: of requests in the journal; ``None`` when it shows none.
+        lengths: of requests in the journal; ``None`` when it shows too few.
         load_s: from the start of the process to its ready line.
         unanswered: one sentence for each question without an answer.
     """
@@ -100,6 +100,11 @@ class Facts:
     lengths: RequestLengths | None = None
     load_s: float | None = None
     unanswered: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> bool:
+        """Whether there is a server, or is about to be, that could be looked at."""
+        return self.active_state in {"active", "activating", "reloading"}
 
     @property
     def model(self) -> str | None:

@@ -14,6 +14,7 @@ from autotune.initial_study.facts import Facts, Sampling
 from autotune.initial_study.families import EMBEDDED, Choice, choose_family
 from autotune.initial_study.fit import Fit, fit_space
 from autotune.initial_study.obstacles import check_measurable, find_warnings
+from autotune.initial_study.request_lengths import FEWEST_BATCHES
 from autotune.initial_study.workload import Workload, plan_workload
 from autotune.search_space import search_space_of
 from autotune.search_space_file import NONE_WORD, IntParameter
@@ -36,11 +37,13 @@ class InitialStudy:
 
     Attributes:
         text: TOML with comments.
-        notes: sentences about what was found and decided.
+        summary: sentences that say in short what was found and what the study does.
+        notes: sentences about what was decided, and why.
         warnings: sentences about what to do before a night.
     """
 
     text: str
+    summary: tuple[str, ...]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -71,7 +74,7 @@ def write_study(facts: Facts, deployment: DeploymentSettings, name: str) -> Init
         *_head(facts, choice, name),
         *_deployment(facts, deployment),
         *_server(facts, choice, fit),
-        *_baseline(fit),
+        *_baseline(facts, fit),
         *_benchmark(facts, plan, sampling, sampled_by),
         *_evaluation(facts, plan, sampling),
         *_comment(
@@ -83,18 +86,21 @@ def write_study(facts: Facts, deployment: DeploymentSettings, name: str) -> Init
     text = "\n".join(lines) + "\n"
     search_space_of(parse_settings(text, "the study that was written"))
     notes = (f"{choice.family.title}: {choice.because}", *fit.notes, *plan.left_out, *_explain_unanswered(facts))
-    return InitialStudy(text, notes, (*fit.warnings, *find_warnings(facts, choice)))
+    return InitialStudy(
+        text, tuple(_summarize(facts, plan, fit)), notes, (*fit.warnings, *find_warnings(facts, choice))
+    )
 
 
 def _head(facts: Facts, choice: Choice, name: str) -> Iterator[str]:
-    gpus = "GPUs unknown" if facts.gpus is None else _list_gpus(facts)
-    yield from _comment(f"Study of {facts.unit}, written by `autotune init` from what the service runs.")
-    yield from _comment(f"Model {facts.model or 'unknown'}; drafter {facts.drafter or 'unknown'}; {gpus}.")
+    source = "what the service runs" if facts.runs else f"its unit, because the service is {facts.active_state}"
+    yield from _comment(f"Study of {facts.unit}, written by `autotune init` from {source}.")
+    yield from _comment(f"{_name_models(facts)}; {_list_gpus(facts)}.")
     yield from _comment(f"Server: {choice.family.title}, version {facts.version or 'unknown'}: {choice.because}.")
     yield from _comment(f"Files: {', '.join(facts.files)}.")
     yield "#"
     yield from _comment(
-        f"Next: autotune doctor studies/{name}.toml; then autotune optimize studies/{name}.toml --until 06:30"
+        "Next, with the name of the file that this is written to as STUDY: autotune doctor STUDY --until 06:30; then autotune "
+        "optimize STUDY --until 06:30"
     )
     yield ""
     yield f"name = {_quote(name)}"
@@ -118,7 +124,10 @@ def _deployment(facts: Facts, deployment: DeploymentSettings) -> Iterator[str]:
             f"The unit starts a script: it must expand ${deployment.arguments_variable}, unquoted, at the end of the server's "
             "command; doctor looks."
         )
-    yield "lease_s = 600.0  # not heard of for so long, the host puts the baseline back by itself"
+    yield from _comment(
+        "When the host has not heard of the tuner for so many seconds, it puts the baseline back by itself."
+    )
+    yield "lease_s = 600.0"
     yield ""
 
 
@@ -127,31 +136,41 @@ def _server(facts: Facts, choice: Choice, fit: Fit) -> Iterator[str]:
     shortest = _SHORTEST_READY_EMBEDDED_S if is_embedded else SHORTEST_READY_S
     ready_s = max(shortest, _LOADS * (facts.load_s or 0))
     stop_s = max(_SHORTEST_STOP_EMBEDDED_S if is_embedded else _SHORTEST_STOP_S, facts.timeout_stop_s or 0)
-    load = (
-        "How long a load takes is not in the journal."
-        if facts.load_s is None
-        else f"The load of the server that runs took {facts.load_s:.0f} s by the journal; {_LOADS} times that is given."
-    )
     near = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(facts.address, facts.address)  # noqa: S104  # compared, not bound
     yield "[server]"
     yield from _comment("The command is the unit's own; only tuned flags and variables are exchanged in it.")
     yield f"host = {_quote(near)}"
     yield f"port = {facts.port}"
-    yield from _comment(load)
+    yield from _comment(_explain_patience(facts, shortest))
     yield f"ready_timeout_s = {_number(ready_s)}"
+    yield from _comment("A start that shows nothing new for so long, no line in the log and no other phase, has hung.")
     yield f"stall_timeout_s = {_number(max(shortest / 2, facts.load_s or 0))}"
     yield from _comment("On SIGTERM the server finishes the requests it has; killed, it may leave GPU memory behind.")
     yield f"stop_timeout_s = {_number(stop_s)}"
     if fit.proofs:
-        yield from _comment("Seen on this server: configurations that are the same because of it are booted once.")
+        yield from _comment(
+            "What this server shows about its trees: configurations that one of these properties (`proven_by` below) makes the "
+            "same are booted once."
+        )
         yield f"proofs = [{', '.join(map(_quote, fit.proofs))}]"
     else:
         yield from _comment("Nothing shows that two configurations are the same on this server: nothing is merged.")
     yield ""
 
 
-def _baseline(fit: Fit) -> Iterator[str]:
-    yield from _comment("What runs now, and serves again afterwards.")
+def _explain_patience(facts: Facts, shortest_s: float) -> str:
+    """Say why a start may take as long as the study lets it."""
+    if facts.load_s is not None:
+        took = f"The load of the server that runs took {facts.load_s:.0f} s by the journal"
+        if _LOADS * facts.load_s >= shortest_s:
+            return f"{took}; {_LOADS} times that is given."
+        return f"{took}; {shortest_s:.0f} s is the least that is given."
+    why = "its ready line is not in the journal" if facts.runs else f"the service is {facts.active_state}"
+    return f"How long a load takes is not known, because {why}; {shortest_s:.0f} s is given: make it longer for a larger model."
+
+
+def _baseline(facts: Facts, fit: Fit) -> Iterator[str]:
+    yield from _comment("What runs now, and serves again afterwards." if facts.runs else "What the unit would start.")
     yield "[baseline]"
     yield from _values(fit.baseline)
     yield ""
@@ -199,7 +218,10 @@ def _benchmark(facts: Facts, plan: Workload, sampling: Sampling, sampled_by: str
     yield from _sampling(facts, sampling)
     yield ""
     if facts.lengths is None:
-        yield from _comment("How long production's prompts are is not in the journal: these lengths are a guess.")
+        yield from _comment(
+            f"The journal shows fewer than {FEWEST_BATCHES} prefill batches of a server that was ready, too few to say how long "
+            "production's prompts are: these lengths are a guess."
+        )
     else:
         lengths = facts.lengths
         yield from _comment(
@@ -266,7 +288,27 @@ def _explain_unanswered(facts: Facts) -> Iterator[str]:
         yield f"not known: {sentence}"
 
 
+def _summarize(facts: Facts, plan: Workload, fit: Fit) -> Iterator[str]:
+    yield f"{facts.unit} is {facts.active_state}, port {facts.port}. {_name_models(facts)}; {_list_gpus(facts)}"
+    baseline = " ".join(f"{name}={_none(value)}" for name, value in fit.baseline.items())
+    yield f"searched: {fit.space.size} configurations of {', '.join(fit.space.names)}; baseline {baseline}"
+    cells = sum(len(stage.cells) for stage in plan.stages)
+    yield f"measured: {cells} cells, {plan.repeats} times each, prompts up to {plan.longest} tokens, answers up to {plan.output_tokens}"
+
+
+def _name_models(facts: Facts) -> str:
+    """Name model and drafter, and say why one is not known."""
+    named = f"Model {facts.model or 'unknown'}; drafter {facts.drafter or 'unknown'}"
+    if facts.model is not None and facts.drafter is not None:
+        return named
+    asked = "the server does not report it" if facts.reported is not None else "the server does not answer"
+    why = asked if facts.runs else f"the service is {facts.active_state}"
+    return f"{named} (the command does not say, and {why})"
+
+
 def _list_gpus(facts: Facts) -> str:
+    if facts.gpus is None:
+        return "GPUs unknown"
     counts: dict[str, int] = {}
     for gpu in facts.gpus or ():
         size = "" if gpu.memory_mb is None else f" with {gpu.memory_mb / 1024:.0f} GiB"

@@ -36,6 +36,10 @@ def test_the_study_alone_goes_to_stdout_and_remarks_to_stderr(init):
         in result.stderr
     )
     assert "warning: --enable-metrics is not on" in result.stderr
+    assert result.stderr.startswith(
+        "note: sglang-ddtree.service is active, port 30000. Model /models/Kimi-K2.6; drafter"
+    )
+    assert result.stderr.splitlines()[-1].startswith("next: autotune doctor STUDY --until 06:30")
     assert "\x1b" not in result.stderr
 
 

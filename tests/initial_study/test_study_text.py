@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import replace
 
@@ -293,6 +294,85 @@ def test_the_model_recommends_how_answers_are_sampled():
 
     assert (settings.benchmark.sampling.temperature, settings.benchmark.sampling.top_p) == (0.7, 1.0)
     assert settings.benchmark.sampling.thinking is None
+
+
+def words_of(study: InitialStudy) -> str:
+    """The study's text with each comment on one line."""
+    return re.sub(r"\n# ", " ", study.text)
+
+
+EMBEDDED = {
+    "takes": ("--speculative-ddtree-budget", "--speculative-ddtree-clip-width"),
+    "source": None,
+    "command": ("autotune", "serve", *DDTREE),
+}
+STOPPED = {**EMBEDDED, "active_state": "inactive", "load_s": None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "ready_s", "said"),
+    [
+        ({"load_s": 615.0}, 1845, "took 615 s by the journal; 3 times that is given."),
+        ({"load_s": 5.0}, 1800, "took 5 s by the journal; 1800 s is the least that is given."),
+        ({**EMBEDDED, "load_s": 5.0}, 120, "took 5 s by the journal; 120 s is the least that is given."),
+        ({"load_s": None}, 1800, "not known, because its ready line is not in the journal; 1800 s is given"),
+        (STOPPED, 120, "not known, because the service is inactive; 120 s is given"),
+    ],
+)
+def test_the_patience_with_a_start_is_explained_by_what_decided_it(changes, ready_s, said):
+    settings, _, study = write(make_facts(*TREE, **changes))
+
+    assert settings.server.ready_timeout_s == ready_s
+    assert said in words_of(study)
+
+
+def test_of_a_service_that_is_stopped_nothing_is_said_to_run():
+    _, _, study = write(make_facts(*TREE, **STOPPED))
+    said = words_of(study)
+
+    assert "from its unit, because the service is inactive." in said
+    assert (
+        "Model unknown; drafter unknown (the command does not say, and the service is inactive); 8 x RTX PRO 6000"
+        in said
+    )
+    assert "What the unit would start." in said
+    assert "runs now" not in said
+
+
+@pytest.mark.parametrize(
+    ("reported", "why"), [(None, "the server does not answer"), ({"version": "1"}, "the server does not report it")]
+)
+def test_why_a_model_is_unknown_is_said(reported, why):
+    facts = make_facts(*TREE, **EMBEDDED, reported=reported)
+
+    assert f"drafter unknown (the command does not say, and {why})" in words_of(write(facts)[2])
+    assert "unknown" not in words_of(write(make_facts(*TREE, reported={"version": "1"}))[2]).partition("[server]")[0]
+
+
+def test_no_file_is_named_that_nobody_knows_of_and_every_number_has_its_reason():
+    study = write(make_facts(*TREE, *TRITON))[2]
+    said = words_of(study)
+
+    assert "studies/" not in said
+    assert "autotune doctor STUDY --until 06:30" in said
+    lines = study.text.splitlines()
+    for key in ("lease_s", "ready_timeout_s", "stall_timeout_s", "stop_timeout_s", "proofs"):
+        index = next(index for index, line in enumerate(lines) if line.startswith(f"{key} ="))
+        assert lines[index - 1].startswith("# ")
+        assert lines[index - 1].endswith((".", "model."))
+
+
+def test_a_short_summary_says_what_was_found_searched_and_measured():
+    found, *rest = write(make_facts(*TREE))[2].summary
+
+    assert found.startswith(
+        "sglang-ddtree.service is active, port 30000. Model /models/Kimi-K2.6; drafter /models/Kimi-K2.6-D"
+    )
+    assert found.endswith("; 8 x RTX PRO 6000 with 96 GiB")
+    assert rest == [
+        "searched: 273 configurations of budget, topk, window; baseline budget=16 topk=4 window=none",
+        "measured: 7 cells, 2 times each, prompts up to 16384 tokens, answers up to 512",
+    ]
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
