@@ -84,7 +84,7 @@ def test_the_study_is_listed_with_the_names_of_its_objectives(browser):
 def test_the_note_of_the_study_recommends_a_trial(browser):
     body = browser.ask_json("/api/studies/1")["note"]["body"]
 
-    assert body.startswith("**Recommended: trial 3**, `budget=8 topk=4 window=none`")
+    assert body.startswith("**Recommended: trial 3** (not proven), `budget=8 topk=4 window=none`")
     assert "On the front: 4, 3." in body
 
 

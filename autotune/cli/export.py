@@ -124,7 +124,7 @@ def command(
             _apply(site, signals, view, findings, choice, undo=undo, is_agreed=is_agreed, start=start, drain=drain)
         return
     if as_json:
-        render.show_json(export_document(view, choice))
+        render.show_json(export_document(view, findings, choice))
         return
     if form == "flags":
         render.show(render_flags(view, choice.trial))
@@ -140,8 +140,9 @@ def _explain(view: StudyView, findings: Findings, choice: Choice) -> str:
     return f"{view.space.describe(choice.trial.configuration)}: {choice.reason}{tail}"
 
 
-def export_document(view: StudyView, choice: Choice) -> dict[str, Any]:
+def export_document(view: StudyView, findings: Findings, choice: Choice) -> dict[str, Any]:
     """Return what ``--json`` prints; a variable that is null is to be removed."""
+    proof = judge_proof(choice.trial, findings)
     rendering = view.space.render_flags(choice.trial.configuration)
     return {
         "study": view.settings.name,
@@ -150,6 +151,7 @@ def export_document(view: StudyView, choice: Choice) -> dict[str, Any]:
         "arguments": list(rendering.arguments),
         "environment": dict(rendering.environment),
         "reason": choice.reason,
+        "proof": proof and {"is_proven": proof.is_proven, "why": proof.why},
     }
 
 

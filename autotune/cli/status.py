@@ -62,13 +62,14 @@ def explain_left_behind(opened: OpenedView) -> str:
     """Say who left the server as a trial had it, and how it comes back."""
     pid, deployment = read_holder(opened.directory), opened.view.settings.deployment
     # A tuner that ends by itself takes its number out of the lock, a killed one cannot.
-    who = "the tuner has ended" if pid is None else f"the tuner (process {pid}) has died"
+    end = "the tuner has ended" if pid is None else f"the tuner (process {pid}) has died"
+    what = f"{end} without putting back what was found"
     if deployment.kind != "systemd":
-        return f"{who} and it has not been put back: run {opened.restore_command}"
+        return f"{what}: run {opened.restore_command}"
     lease = render_duration(deployment.lease_s)
     return (
-        f"{who} and has not put the baseline back; the host does that by itself, at most {lease} after the end of the "
-        f"tuner: wait, or run {opened.restore_command}"
+        f"{what}; the host puts the baseline back by itself, at most {lease} after that: wait, or run "
+        f"{opened.restore_command}"
     )
 
 

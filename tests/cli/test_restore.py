@@ -67,5 +67,5 @@ def test_a_study_that_cannot_be_put_back_does_not_keep_the_others_from_it(left):
 
 
 def test_status_says_that_the_server_has_not_been_put_back(left):
-    assert "it has not been put back: run autotune restore other\n" in run_command("status", "other").stdout
+    assert "without putting back what was found: run autotune restore other\n" in run_command("status", "other").stdout
     assert '"restore_command": "autotune restore other"' in run_command("status", "other", "--json").stdout

@@ -236,16 +236,16 @@ def left_behind(directory: Path, pid: str, **deployment: object) -> str:
 
 def test_a_tuner_that_was_killed_is_said_to_have_died_and_the_host_to_help_itself(tmp_path):
     assert left_behind(tmp_path / "sample", "4711\n", kind="systemd", lease_s=120.0) == (
-        "the tuner (process 4711) has died and has not put the baseline back; the host does that by itself, at most "
-        "2 min 0 s after the end of the tuner: wait, or run autotune restore sample"
+        "the tuner (process 4711) has died without putting back what was found; the host puts the baseline back by "
+        "itself, at most 2 min 0 s after that: wait, or run autotune restore sample"
     )
 
 
 def test_a_killed_tuner_of_a_local_server_leaves_it_to_restore(tmp_path):
     assert left_behind(tmp_path / "sample", "4711\n") == (
-        "the tuner (process 4711) has died and it has not been put back: run autotune restore sample"
+        "the tuner (process 4711) has died without putting back what was found: run autotune restore sample"
     )
 
 
 def test_a_tuner_that_ended_by_itself_is_not_said_to_have_died(tmp_path):
-    assert left_behind(tmp_path / "sample", "").startswith("the tuner has ended and it has not been put back")
+    assert left_behind(tmp_path / "sample", "").startswith("the tuner has ended without putting back what was found")
