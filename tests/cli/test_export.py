@@ -6,10 +6,11 @@ import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from autotune.cli import export
+from autotune.cli import export, service_change
 from autotune.export.findings import find
 from autotune.study_view import load_study
 from tests.stored_study import SECRET
@@ -194,33 +195,56 @@ def test_a_unit_file_that_is_not_there_is_named(run):
     assert "no-such-file cannot be read" in result.stderr
 
 
-def put_into_service(view, monkeypatch, capsys, *, is_up: bool) -> str:
-    """Run an apply whose host is not there, and return what people read."""
-    site = SimpleNamespace(
-        service=SimpleNamespace(unit="llm.service", host=SimpleNamespace(name="gpu1")),
-        file=SimpleNamespace(path="/etc/x.conf"),
-    )
-    prepared = SimpleNamespace(is_applied=False, diff=("+the drop-in",), is_up=is_up, wanted=None)
-    headers: list[str] = []
-    asked_after: list[str] = []
-    monkeypatch.setattr(export, "prepare", lambda _site, _candidate, header: headers.extend(header) or prepared)
-    monkeypatch.setattr(export, "apply", lambda *_, **__: None)
-    monkeypatch.setattr(export.service_change, "confirm", lambda *_, **__: asked_after.append(capsys.readouterr().err))
-    findings = find(view)
-    export._apply(
-        site, None, view, findings, findings.choice, undo="autotune rollback sample", is_agreed=True, start=False, drain=False
-    )  # fmt: skip
-    assert any(NOT_PROVEN in line for line in headers)
-    assert NOT_PROVEN in asked_after[0]
-    return capsys.readouterr().err
+class ApplyElsewhere:
+    """Stands for a host: remembers what it was given, and what was said before the question."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], *, is_up: bool) -> None:
+        self.capsys = capsys
+        self.header: list[str] = []
+        self.said_before = ""
+        self.prepared = SimpleNamespace(is_applied=False, diff=("+the drop-in",), is_up=is_up, wanted=None)
+        service = SimpleNamespace(unit="llm.service", host=SimpleNamespace(name="gpu1"))
+        self.site: Any = SimpleNamespace(service=service, file=SimpleNamespace(path="/etc/x.conf"))
+
+    def prepare(self, _site: object, _candidate: object, header: list[str]) -> SimpleNamespace:
+        self.header = header
+        return self.prepared
+
+    def confirm(self, *_: object, **__: object) -> None:
+        self.said_before = self.capsys.readouterr().err
+
+    def apply(self, *_: object, **__: object) -> None:
+        """Change nothing."""
 
 
 @pytest.mark.parametrize("is_up", [True, False])
 def test_an_apply_says_before_it_asks_what_is_not_proven_and_afterwards_what_undoes_it(
     stored, monkeypatch, capsys, is_up
 ):
-    said = put_into_service(load_study(stored / "studies" / "sample"), monkeypatch, capsys, is_up=is_up)
+    host = ApplyElsewhere(capsys, is_up=is_up)
+    monkeypatch.setattr(export, "prepare", host.prepare)
+    monkeypatch.setattr(export, "apply", host.apply)
+    monkeypatch.setattr(service_change, "confirm", host.confirm)
+    view = load_study(stored / "studies" / "sample")
+    findings = find(view)
+    assert findings.choice is not None
+    signals: Any = None
 
+    export._apply(
+        host.site,
+        signals,
+        view,
+        findings,
+        findings.choice,
+        undo="autotune rollback sample",
+        is_agreed=True,
+        start=False,
+        drain=False,
+    )
+
+    said = capsys.readouterr().err
+    assert f"Gain:          {NOT_PROVEN}" in host.header
+    assert NOT_PROVEN in host.said_before
     assert said.endswith("`autotune rollback sample` undoes it\n")
     assert ("was not started" in said) is not is_up
 
