@@ -293,7 +293,8 @@ def _summarize(facts: Facts, plan: Workload, fit: Fit) -> Iterator[str]:
     baseline = " ".join(f"{name}={_none(value)}" for name, value in fit.baseline.items())
     yield f"searched: {fit.space.size} configurations of {', '.join(fit.space.names)}; baseline {baseline}"
     cells = sum(len(stage.cells) for stage in plan.stages)
-    yield f"measured: {cells} cells, {plan.repeats} times each, prompts up to {plan.longest} tokens, answers up to {plan.output_tokens}"
+    often = "once" if plan.repeats == 1 else f"{plan.repeats} times"
+    yield f"measured: {cells} cells, {often} each, prompts up to {plan.longest} tokens, answers up to {plan.output_tokens}"
 
 
 def _name_models(facts: Facts) -> str:
