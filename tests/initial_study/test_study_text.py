@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -301,12 +302,12 @@ def words_of(study: InitialStudy) -> str:
     return re.sub(r"\n# ", " ", study.text)
 
 
-EMBEDDED = {
+EMBEDDED: dict[str, Any] = {
     "takes": ("--speculative-ddtree-budget", "--speculative-ddtree-clip-width"),
     "source": None,
     "command": ("autotune", "serve", *DDTREE),
 }
-STOPPED = {**EMBEDDED, "active_state": "inactive", "load_s": None}
+STOPPED: dict[str, Any] = {**EMBEDDED, "active_state": "inactive", "load_s": None}
 
 
 @pytest.mark.parametrize(
