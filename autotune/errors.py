@@ -33,7 +33,9 @@
     │   ├── UsageMissing              the server does not say how many tokens it produced
     │   ├── NothingSucceeded          not one request of a cell succeeded
     │   ├── TooManyFailures           fewer requests succeeded than the study demands
-    │   └── ImpossibleMetric          a metric is infinite, not a number or negative
+    │   ├── ImpossibleMetric          a metric is infinite, not a number or negative
+    │   ├── MeasurementPaused         the load generator was stopped, or its machine slept, meanwhile
+    │   └── ServerDisturbed           somebody else restarted the server in the middle of a trial
     └── EvaluationError (6)           the coding evaluation cannot be trusted: stop
         ├── SandboxUnavailable        generated code cannot be isolated here
         └── ProblemSetChanged         the problems differ from those of earlier trials

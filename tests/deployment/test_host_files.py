@@ -73,9 +73,11 @@ def test_a_file_below_a_folder_of_root_may_be_missing_too():
 
 
 def test_sudo_that_refuses_is_no_missing_file():
-    host = ScriptedHost(REFUSED, CommandOutput(1, b"", b"sudo: a password is required\n"))
-    with pytest.raises(PermissionDenied, match="cat"):
+    rule = CommandOutput(0, b"ann\n/bin/cat\n", b"")
+    host = ScriptedHost(REFUSED, CommandOutput(1, b"", b"sudo: a password is required\n"), rule)
+    with pytest.raises(PermissionDenied, match="cat") as caught:
         read_file(host, "/a b")
+    assert "`ann ALL=(root) NOPASSWD: /bin/cat`" in str(caught.value.hint)
 
 
 def test_a_file_longer_than_what_is_kept_is_not_half_read():
