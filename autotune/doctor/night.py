@@ -12,7 +12,7 @@ from autotune.doctor.finding import Judgement, ok, warning
 from autotune.eta import Durations, learn_durations
 from autotune.evaluation.problem import load_problems
 from autotune.export.findings import Noise, smallest_gain
-from autotune.export.wording import render_count, render_duration
+from autotune.export.wording import can_prove, render_count, render_duration
 from autotune.settings import CellSettings, StudySettings
 from autotune.trial import TrialKind, TrialRecord, TrialState
 from autotune.tuner.limits import Limits
@@ -201,6 +201,11 @@ def judge_gain(noise: Noise | None, baselines: int) -> Judgement:
         baselines: complete boots of the baseline so far.
     """
     if noise is not None and noise.smallest_gain is not None:
+        if not can_prove(noise.smallest_gain):
+            return warning(
+                f"{noise.boots} boots of the baseline differ so much that no gain can be proven",
+                "see that nothing else uses the machine, and measure more in each cell: benchmark.repeats",
+            )
         return ok(
             f"the smallest gain that one boot can prove is {100 * noise.smallest_gain:.1f} %, "
             f"by {noise.boots} boots of the baseline"

@@ -144,6 +144,13 @@ def test_the_smallest_gain_comes_from_boots_that_were_seen():
     assert judged.found == "the smallest gain that one boot can prove is 3.6 %, by 4 boots of the baseline"
 
 
+def test_boots_that_differ_too_much_prove_nothing_and_are_warned_of():
+    judged = judge_gain(Noise(3, 0.15, 1.03), 3)
+
+    assert judged.level is Level.WARNING
+    assert judged.found == "3 boots of the baseline differ so much that no gain can be proven"
+
+
 @pytest.mark.parametrize("noise", [None, Noise(2, 0.01, None)])
 def test_until_three_boots_were_seen_their_spread_is_assumed_and_said_to_be(noise):
     """Student's quantile of two degrees of freedom is 4.303."""
