@@ -35,7 +35,7 @@
     │   ├── TooManyFailures           fewer requests succeeded than the study demands
     │   ├── ImpossibleMetric          a metric is infinite, not a number or negative
     │   ├── MeasurementPaused         the load generator was stopped, or its machine slept, meanwhile
-    │   └── ServerDisturbed           somebody else restarted the server in the middle of a trial
+    │   └── ServerDisturbed           somebody else restarted or stopped the server meanwhile
     └── EvaluationError (6)           the coding evaluation cannot be trusted: stop
         ├── SandboxUnavailable        generated code cannot be isolated here
         └── ProblemSetChanged         the problems differ from those of earlier trials

@@ -10,6 +10,8 @@ from typing import Any, Final
 from autotune.deployment.host import Host
 from autotune.errors import HostError
 
+_STOPPING: Final = "de5b426a63be47a7b6ac3eaac82e2f6f"
+"""``SD_MESSAGE_UNIT_STOPPING`` of systemd's catalogue: a stop of the unit was asked for."""
 _READ_TIMEOUT_S: Final = 60.0
 
 
@@ -82,6 +84,22 @@ class InvocationJournal:
             self._cursor = piece.cursor or self._cursor
             if not output.is_truncated or piece.cursor is None:
                 return tuple(lines)
+
+    def was_asked_to_stop(self, unit: str) -> bool:
+        """Whether somebody has asked systemd to stop this start of the unit; an end of its own is no such request."""
+        self.sync()
+        command = (
+            "journalctl",
+            "--output=cat",
+            "--quiet",
+            "--no-pager",
+            "--lines=1",
+            f"MESSAGE_ID={_STOPPING}",
+            f"UNIT={unit}",
+            f"INVOCATION_ID={self._invocation_id}",
+        )
+        output = self._host.run_as_root(command, timeout_s=_READ_TIMEOUT_S, is_idempotent=True)
+        return bool(output.stdout.strip())
 
     def sync(self) -> None:
         """Have the host write down what it has received: the last words of a process may still be on their way."""

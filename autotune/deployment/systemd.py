@@ -254,7 +254,7 @@ class SystemdDeployment(Deployment):
         Raises:
             LeaseLostError: the host is not ours any more.
             SshError: the host cannot be asked; that says nothing about the server.
-            ServerDisturbed: somebody else has restarted the service.
+            ServerDisturbed: somebody else has restarted or stopped the service.
         """
         if not (self._is_lease_over and self._record is not None):  # else only the check of what the host has put back
             self._lease.check()
@@ -279,6 +279,13 @@ class SystemdDeployment(Deployment):
                 "somebody else has restarted the service meanwhile",
                 where=self._where,
                 hint=f"see who: journalctl -u {self._name}; a health check that restarts it has to rest during the study",
+            )
+        is_clean = is_same and state.result == "success"
+        if is_clean and self._journal is not None and self._journal.was_asked_to_stop(self._name):
+            raise ServerDisturbed(
+                "somebody else has stopped the service meanwhile",
+                where=self._where,
+                hint=f"see who: journalctl -u {self._name}",
             )
         return -1 if state.exit_code is None else state.exit_code
 

@@ -402,6 +402,20 @@ def test_a_service_whose_lease_somebody_has_removed_is_put_back_all_the_same(
     assert not (tmp_path / "host.json").exists()
 
 
+def test_a_stop_by_somebody_else_is_not_taken_for_a_crash(host: Container, tmp_path: Path):
+    start_stand_in(host)
+    with deployment(host, tmp_path) as opened:
+        opened.stop()
+        opened.start(TRIAL, tmp_path / "boot.log")
+        wait_until_serving(host)
+        host.shell(f"systemctl stop {UNIT}")
+        with pytest.raises(ServerDisturbed, match="somebody else has stopped"):
+            opened.poll()
+        opened.restore(lambda: None)
+
+    wait_until_serving(host)
+
+
 def test_a_restart_by_somebody_else_is_not_taken_for_a_crash(host: Container, tmp_path: Path):
     start_stand_in(host)
     with deployment(host, tmp_path) as opened:
