@@ -75,7 +75,7 @@ def test_a_user_who_may_not_do_one_thing_is_told_which(lab: Lab, host: Container
     host.allow("ubuntu", tools)
 
     with (
-        pytest.raises(PermissionDenied, match="sudo does not run systemd-run"),
+        pytest.raises(PermissionDenied, match=r"sudo does not run: systemd-run"),
         over_ssh(lab, host, tmp_path, user="ubuntu"),
     ):
         pass

@@ -56,7 +56,7 @@ def test_a_user_goes_from_a_live_unit_to_a_study_to_production_and_back(
         alias = host.alias("root" if place is Place.ROOT else "ubuntu")
         reach = ["--host", alias, "--ssh-config", str(lab.ssh_config(host))]
     printed = run("init", "--unit", UNIT, "--name", "mine", *reach)
-    text = shrink(re.sub(r"(?m)^note: .*\n", "", printed))  # said beside the study
+    text = shrink(re.sub(r"(?m)^(note|warning|next): .*\n", "", printed))  # said beside the study
     if place is Place.ON_HOST:
         host.put(str(study), text)
     else:
