@@ -22,7 +22,7 @@ types: $(VENV)/.installed-test
 
 pytest: $(VENV)/.installed-test
 	@test -x /lib/systemd/systemd || { echo "missing: systemd, the judge of exported unit files (Debian: apt-get install systemd)"; exit 1; }
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4
 
 # The product on a real systemd host, reached over SSH: containers with a network of their own. Root only.
 test-host:
@@ -30,12 +30,12 @@ test-host:
 	else echo "skipped: a test host is a container with systemd and a network of its own, so it needs root: sudo make test-host"; fi
 
 test-host-as-root: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -q -rs -m "not campaign" tests/host
+	$(BIN)/python -m pytest -q -rs -n 4 -m "not campaign" tests/host
 
 # Everything that can go wrong there, each fault at each place and each moment: an hour and more. Root only.
 test-host-campaign: $(VENV)/.installed-test
 	$(BIN)/python -m tests.host.campaign
-	AUTOTUNE_ALL_FAULTS=1 $(BIN)/python -m pytest -q -m "campaign or not campaign" tests/host/test_restore.py tests/host/test_apply.py
+	AUTOTUNE_ALL_FAULTS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses 4 -m "campaign or not campaign" tests/host
 
 # The generated pages: commands and settings.
 docs: $(VENV)/.installed

@@ -156,7 +156,7 @@ def test_an_earlier_export_is_replaced_and_comes_back_with_its_mode(lab: Lab, ho
     assert find_differences(host, before) == []
 
 
-@pytest.mark.parametrize("kind", ["shell", "script"])
+@pytest.mark.parametrize("kind", ["shell", pytest.param("script", marks=pytest.mark.campaign)])
 def test_a_server_behind_a_shell_or_a_script_gets_the_flags_too(lab: Lab, host: Container, tmp_path: Path, kind: str):
     program, baseline = " ".join(STAND_IN_COMMAND), " ".join((*BASELINE, *BLOCK))
     if kind == "shell":

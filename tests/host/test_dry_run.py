@@ -38,7 +38,7 @@ def normalise(changes: list[ChangingCommand]) -> list[tuple[tuple[str, ...], str
     return [(tuple(map(rename, change.command)), rename(change.stdin.decode()), change.is_fenced) for change in changes]
 
 
-@pytest.mark.parametrize("user", ["root", "ubuntu"])
+@pytest.mark.parametrize("user", ["root", pytest.param("ubuntu", marks=pytest.mark.campaign)])
 def test_the_commands_of_a_dry_run_are_those_of_a_real_trial(
     lab: Lab, host: Container, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: str
 ):

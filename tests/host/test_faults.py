@@ -16,16 +16,12 @@ from tests.host.lab import Lab
 from tests.host.tuner_process import Place
 
 SEED = int(os.environ.get("AUTOTUNE_FAULT_SEED", "1"))
-MORE = 2
 
 
 def draw() -> list[tuple[Fault, Place]]:
-    """Choose a fault of each group and a few more, each with a place for its tuner."""
+    """Choose a fault of each group, each with a place for its tuner."""
     generator = random.Random(SEED)  # noqa: S311 - chance, not secrecy
-    groups = list_groups()
-    faults = [generator.choice(group) for group in groups.values()]
-    others = [fault for group in groups.values() for fault in group if fault not in faults]
-    faults += generator.sample(others, MORE)
+    faults = [generator.choice(group) for group in list_groups().values()]
     return [(fault, generator.choice([place for place in Place if choose([fault], place, [])])) for fault in faults]
 
 

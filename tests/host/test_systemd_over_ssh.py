@@ -126,7 +126,10 @@ def test_a_restore_waits_for_the_cable(lab: Lab, host: Container, tmp_path: Path
     assert list_ours(host) == ""
 
 
-@pytest.mark.parametrize("phase", ["stop", "load", "serve"])
+@pytest.mark.parametrize(
+    "phase",
+    [pytest.param("stop", marks=pytest.mark.campaign), "load", pytest.param("serve", marks=pytest.mark.campaign)],
+)
 def test_a_host_that_cannot_be_reached_any_more_puts_itself_back(lab: Lab, host: Container, tmp_path: Path, phase: str):
     """Case 70 (b): the cable is pulled and stays out."""
     start_stand_in(host)
