@@ -45,7 +45,7 @@ def test_every_mistake_has_a_line_with_the_value_that_was_written():
         ("[server]", "[server]\nenvironment = 'x'", "server.environment: has to be a table"),
         ('proofs = ["best-first-tree"]', "proofs = [1]", "server.proofs.0: 1 is no text; put it into quotes"),
         ("[server]", "[server]\ndialect = 'vllm'", "server.dialect: 'vllm' is not known; write 'sglang'"),
-        ("concurrency = 1 ", "concurency = 1 ", "benchmark.stages.1.cells.0.concurrency: is required"),
+        ("concurrency = 1 ", "concurrencies = 1 ", "benchmark.stages.1.cells.0.concurrency: is required"),
     ],
 )
 def test_a_mistake_is_said_once_in_words(before: str, after: str, said: str):
