@@ -2,6 +2,7 @@
 
 Every change goes through a lease on the service's host. The order of the steps, and why a crash between any two of them
 leaves something that both the host and the next command put back, is argued in ``docs/decisions/0042-lease-on-the-host.md``.
+Long, because all steps share one record and one lease; what needs neither is in modules of its own, restoring should be.
 """
 
 from __future__ import annotations
