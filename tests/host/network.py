@@ -49,8 +49,10 @@ class LabNetwork:
         self._configure(namespace, "link", "set", "lo", "up")
 
     def set_cable(self, address: str, is_plugged: bool) -> None:
-        """Plug or pull the cable of a host."""
+        """Plug or pull the cable of a host; once it is plugged in, the host can be reached at once."""
         self._configure(self.namespace, "link", "set", _name_cable(address), "up" if is_plugged else "down")
+        if is_plugged:  # whoever asked for the address before would fail whoever asks now: "No route to host"
+            self._configure(self.namespace, "neigh", "flush", "dev", "br0")
 
     def connect(self, address: str, port: int, timeout_s: float = 10.0) -> socket.socket:
         """Open a TCP connection from inside the lab; the socket is usable in this process.
