@@ -21,7 +21,7 @@ from autotune.ddtree.training.answers import Answered, make_answers
 from autotune.ddtree.training.data import prepare
 from autotune.ddtree.training.drafter import train_drafter
 from autotune.ddtree.training.quality import measure_pass_rates
-from autotune.ddtree.training.recipe import Recipe, smoke_recipe
+from autotune.ddtree.training.recipe import Recipe, large_recipe, smoke_recipe
 from autotune.ddtree.training.target import train_target
 from autotune.ddtree.weights import (
     RECORD_FILE,
@@ -170,14 +170,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--drafter-layers", type=int, nargs="+", help="train one drafter of each size, the first one to be used"
     )
-    parser.add_argument("--smoke", action="store_true", help="a tiny model in seconds, to see that everything runs")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--smoke", action="store_true", help="a tiny model in seconds, to see that everything runs")
+    size.add_argument("--large", action="store_true", help="130 million parameters, for recording tables on a GPU")
     parser.add_argument("--evaluate", action="store_true", help="train nothing, measure given weights")
     parser.add_argument("--weights", type=Path, default=default_weights_directory(), help="weights to evaluate")
     chosen = parser.parse_args(arguments)
     if chosen.evaluate:
         evaluate(chosen.weights, chosen.device)
     else:
-        recipe = smoke_recipe() if chosen.smoke else Recipe()
+        recipe = smoke_recipe() if chosen.smoke else large_recipe() if chosen.large else Recipe()
         if chosen.drafter_layers:
             recipe = dataclasses.replace(recipe, drafter_layers=tuple(chosen.drafter_layers))
         train(recipe, chosen.output, chosen.device)

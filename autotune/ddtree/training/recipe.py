@@ -56,6 +56,22 @@ class Recipe:
     evaluation_questions: int = 300
 
 
+def large_recipe() -> Recipe:
+    """A target of about 130 million parameters: for recording tables on a GPU, not for shipping; about eight minutes."""
+    return Recipe(
+        model=ModelConfig(width=1024, layers=10, heads=16, hidden=2816, tapped_layers=(1, 5, 9)),
+        parts=24,
+        steps=1300,
+        learning_rate=1e-3,
+        generation_batches=10,
+        generation_batch=384,
+        drafter_steps=1500,
+        drafter_learning_rate=6e-4,
+        evaluation_prompts=48,
+        evaluation_questions=40,
+    )
+
+
 def smoke_recipe() -> Recipe:
     """A recipe of seconds on a CPU: every step of the real one, a model that learns nothing useful."""
     return Recipe(
