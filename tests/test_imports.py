@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "autotune"
 
 LAYERS: list[set[str]] = [
     {"errors", "clock", "packaged"},
-    {"trial", "settings_mistakes"},
+    {"trial", "settings_mistakes", "api_key"},
     {"search_space_file"},
     {"settings", "events", "expression", "interval", "trial_attributes", "study_lock"},
     {"settings_difference"},

@@ -8,6 +8,7 @@ generator takes as little as possible of the machine it shares with the server.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,10 +18,12 @@ from typing import Any, Self
 import httpx
 import orjson
 
+from autotune.api_key import ApiKey
 from autotune.benchmark.chat_chunk import render_error
 from autotune.benchmark.chat_stream import ChatStream
 from autotune.benchmark.request_record import Outcome, RequestRecord
-from autotune.benchmark.wire import Arrivals, WireTransport
+from autotune.benchmark.server_connection import ServerConnection
+from autotune.benchmark.wire import Arrivals
 from autotune.settings import SamplingSettings
 
 _BYTES_PER_TOKEN = 8192
@@ -151,33 +154,28 @@ class _Watch:
         self._timer = asyncio.get_running_loop().call_later(patience_s, self._check)
 
 
-class ChatClient:
+class ChatClient(ServerConnection):
     """Sends chat requests to one server; use as an asynchronous context manager.
 
-    Proxies named in the environment are not used: the path of the load is part of the measurement.
+    Args:
+        url: base URL of the server.
+        limits: of each request.
+        clock: monotonic seconds.
+        api_key: sent with each request; masked wherever an answer repeats it.
     """
 
-    def __init__(self, url: str, limits: RequestLimits, *, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        url: str,
+        limits: RequestLimits,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+        api_key: ApiKey | None = None,
+    ) -> None:
+        super().__init__(url, httpx.Timeout(None, connect=limits.connect_s), api_key=api_key, clock=clock)
         self._limits = limits
         self._clock = clock
-        self._http = httpx.AsyncClient(
-            base_url=url,
-            transport=WireTransport(clock),
-            timeout=httpx.Timeout(None, connect=limits.connect_s),
-            trust_env=False,
-            headers={"accept-encoding": "identity", "user-agent": "autotune"},
-        )
-
-    async def __aenter__(self) -> Self:
-        """Open the client."""
-        await self._http.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close its connections."""
-        await self._http.__aexit__(kind, error, trace)
+        self._api_key = api_key
 
     async def ask(self, request: ChatRequest) -> RequestRecord:
         """Send one request and record how it went; whatever the server does is an outcome, never an exception."""
@@ -199,7 +197,7 @@ class ChatClient:
         except httpx.HTTPError as error:
             kind = Outcome.TRUNCATED if stream.first_token_at_s is not None else Outcome.FAILED
             stopped = (kind, f"{type(error).__name__}: {error}")
-        return stream.close(
+        record = stream.close(
             prompt_id=request.prompt_id,
             repeat=request.repeat,
             seed=request.seed,
@@ -208,6 +206,7 @@ class ChatClient:
             stopped=watch.stopped or stopped,
             max_tokens=request.max_tokens,
         )
+        return record if self._api_key is None else _mask(record, self._api_key)
 
     async def _receive(self, message: httpx.Request, request: ChatRequest, stream: ChatStream, watch: _Watch) -> None:
         response = await self._http.send(message, stream=True)
@@ -258,6 +257,17 @@ class ChatClient:
         if response.status_code == httpx.codes.OK:
             return f"answered with {kind or 'no content type'} ({encoding}) instead of a stream of events"
         return f"HTTP {response.status_code}: {_explain(bytes(body))}"
+
+
+def _mask(record: RequestRecord, key: ApiKey) -> RequestRecord:
+    """Leave no API key in what the server said."""
+    return dataclasses.replace(
+        record,
+        error=None if record.error is None else key.redact(record.error),
+        finish_reason=None if record.finish_reason is None else key.redact(record.finish_reason),
+        text=key.redact(record.text),
+        reasoning=key.redact(record.reasoning),
+    )
 
 
 def _explain(body: bytes) -> str:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Mapping
 from enum import Enum
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 import orjson
 
-from autotune.benchmark.wire import WireTransport
+from autotune.api_key import ApiKey
+from autotune.benchmark.server_connection import ServerConnection
 from autotune.servers.server_metrics import parse_metrics
 
 _LARGEST_BODY = 8 << 20
@@ -36,29 +35,12 @@ class Flush(Enum):
     """It was busy for too long, or failed."""
 
 
-class ServerProbe:
+class ServerProbe(ServerConnection):
     """Small requests to one server; use as an asynchronous context manager."""
 
-    def __init__(self, url: str, timeout_s: float) -> None:
+    def __init__(self, url: str, timeout_s: float, *, api_key: ApiKey | None = None) -> None:
+        super().__init__(url, httpx.Timeout(timeout_s), api_key=api_key)
         self._timeout_s = timeout_s
-        self._http = httpx.AsyncClient(
-            base_url=url,
-            transport=WireTransport(time.perf_counter),
-            timeout=timeout_s,
-            trust_env=False,
-            headers={"accept-encoding": "identity", "user-agent": "autotune"},
-        )
-
-    async def __aenter__(self) -> Self:
-        """Open the probe."""
-        await self._http.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close its connections."""
-        await self._http.__aexit__(kind, error, trace)
 
     async def fetch_model(self) -> str:
         """Name of the first model served; ``default`` when the server does not say."""
