@@ -10,6 +10,7 @@ from typing import Self
 import httpx
 
 from autotune.api_key import ApiKey
+from autotune.benchmark.lateness import LatenessRecorder
 from autotune.benchmark.wire import WireTransport
 
 _HEADERS = {"accept-encoding": "identity", "user-agent": "autotune"}
@@ -25,6 +26,9 @@ class ServerConnection:
         timeout: httpx's limits; later ones than the one for connecting act where httpx reads, not on streams.
         api_key: sent with every request.
         clock: monotonic seconds, stamps what arrives.
+
+    Attributes:
+        lateness: how late this process read what arrived.
     """
 
     def __init__(
@@ -35,9 +39,10 @@ class ServerConnection:
         api_key: ApiKey | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        self.lateness = LatenessRecorder()
         self._http = httpx.AsyncClient(
             base_url=url,
-            transport=WireTransport(clock),
+            transport=WireTransport(clock, self.lateness),
             timeout=timeout,
             trust_env=False,
             headers=_HEADERS | dict(api_key.headers if api_key else {}),

@@ -1,19 +1,26 @@
 """How do the bytes of an HTTP/1.1 answer reach us, and when, at little cost per read?
 
-An httpx transport for plain ``http://``: httpx builds requests and holds responses, this module opens the sockets and
-reads them. Reads are stamped in the callback of the event loop and parsed by httptools; nobody is woken for a read
-that nobody waits for. Everything it raises is an httpx exception.
+An httpx transport: httpx builds requests and holds responses, :mod:`autotune.benchmark.socket_link` opens and reads the
+sockets, httptools parses what comes, and nobody is woken for a read that nobody waits for. Everything it raises is an
+httpx exception.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable
-from typing import cast
 
 import httptools
 import httpx
 
+from autotune.benchmark.lateness import LatenessRecorder
+from autotune.benchmark.socket_link import Link, open_link
+
+_Origin = tuple[str, str, int]
+"""Scheme, host and port."""
+
+_PORTS = {"http": 80, "https": 443}
 _LARGEST_HEAD = 1 << 16
 _TERMINATORS = ("transfer-encoding", "content-length")
 
@@ -103,14 +110,13 @@ class Arrivals(httpx.AsyncByteStream):
             self._wake = None
 
 
-class _Connection(asyncio.Protocol):
-    """One socket: writes one request at a time and feeds its answer to :class:`Arrivals`."""
+class _Connection:
+    """One connection: writes one request at a time and feeds its answer to :class:`Arrivals`."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._at_s = 0.0
         self._parser = httptools.HttpResponseParser(self)
-        self._transport: asyncio.Transport | None = None
+        self._link: Link | None = None
         self._head: asyncio.Future[None] | None = None
         self._body: Arrivals | None = None
         self._complete = False
@@ -121,13 +127,10 @@ class _Connection(asyncio.Protocol):
         self.is_reusable = False
         self.has_answer = False
 
-    # asyncio.Protocol
+    # for the link
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._at_s = self._clock()
+    def receive(self, data: bytes, at_s: float) -> None:
+        self._at_s = at_s
         self.has_answer = True
         if self._head is None or self._complete:  # the server talks out of turn
             self.close()
@@ -137,16 +140,16 @@ class _Connection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             self._fail(httpx.RemoteProtocolError(f"answer is not HTTP/1.1: {error}"))
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def lose(self, error: Exception | None) -> None:
         self.is_reusable = False
         if self._complete:
             return
-        if exc is None and self._until_close and self._body is not None:
+        if error is None and self._until_close and self._body is not None:
             self._complete = True
             self._body.end()
             return
-        what = f"connection lost: {exc}" if exc else "server closed the connection before the answer ended"
-        self._fail(httpx.ReadError(what) if exc else httpx.RemoteProtocolError(what))
+        what = f"connection lost: {error}" if error else "server closed the connection before the answer ended"
+        self._fail(httpx.ReadError(what) if error else httpx.RemoteProtocolError(what))
 
     # httptools callbacks
 
@@ -181,11 +184,14 @@ class _Connection(asyncio.Protocol):
 
     # for the transport
 
+    def attach(self, link: Link) -> None:
+        self._link = link
+
     async def send(
         self, head: bytes, content: bytes, release: Callable[[_Connection], None]
     ) -> tuple[int, list[tuple[bytes, bytes]], Arrivals]:
         """Write a request and return status, headers and body of its answer as soon as the headers are there."""
-        if self._transport is None or self._transport.is_closing():
+        if self._link is None or self._link.is_closed:
             raise httpx.WriteError("the connection is closed")
         self._parser = httptools.HttpResponseParser(self)
         self.headers = []
@@ -193,14 +199,17 @@ class _Connection(asyncio.Protocol):
         self._complete = self._until_close = self._delimited = self.is_reusable = self.has_answer = False
         self._body = Arrivals(self, release)
         self._head = asyncio.get_running_loop().create_future()
-        self._transport.write(head + content)
+        try:
+            await self._link.write(head + content)
+        except OSError as error:
+            raise httpx.WriteError(f"connection lost: {error}") from error
         await self._head
         return self._parser.get_status_code(), self.headers, self._body
 
     def close(self) -> None:
         self.is_reusable = False
-        if self._transport is not None:
-            self._transport.abort()
+        if self._link is not None:
+            self._link.abort()
 
     def _fail(self, error: httpx.TransportError) -> None:
         self._complete = True
@@ -212,15 +221,21 @@ class _Connection(asyncio.Protocol):
 
 
 class WireTransport(httpx.AsyncBaseTransport):
-    """Opens plain HTTP/1.1 connections, keeps idle ones, and gives each response an :class:`Arrivals` body.
+    """Opens HTTP/1.1 connections, keeps idle ones, and gives each response an :class:`Arrivals` body.
 
     Only the ``connect`` part of httpx's time limits acts here: later limits need to know tokens from bytes and belong
     to the client.
+
+    Args:
+        clock: monotonic seconds, stamps what arrives.
+        lateness: is told how late that was read.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], lateness: LatenessRecorder | None = None) -> None:
         self._clock = clock
-        self._idle: dict[tuple[str, int], list[_Connection]] = {}
+        self._lateness = lateness or LatenessRecorder()
+        self._tls: ssl.SSLContext | None = None
+        self._idle: dict[_Origin, list[_Connection]] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request.
@@ -228,9 +243,10 @@ class WireTransport(httpx.AsyncBaseTransport):
         Raises:
             httpx.TransportError: not connected, not HTTP, or lost.
         """
-        if request.url.scheme != "http":
-            raise httpx.UnsupportedProtocol(f"only http:// is spoken here, not {request.url.scheme}://")
-        key = (request.url.host, request.url.port or 80)
+        scheme = request.url.scheme
+        if scheme not in _PORTS:
+            raise httpx.UnsupportedProtocol(f"only http:// and https:// are spoken here, not {scheme}://")
+        key = (scheme, request.url.host, request.url.port or _PORTS[scheme])
         content = await request.aread()
         lines = [f"{request.method} {request.url.raw_path.decode('ascii')} HTTP/1.1".encode("ascii")]
         if "transfer-encoding" in request.headers:  # the body is known by now
@@ -269,7 +285,7 @@ class WireTransport(httpx.AsyncBaseTransport):
         self._idle = {}
         await asyncio.sleep(0)
 
-    def _take_idle(self, key: tuple[str, int]) -> _Connection | None:
+    def _take_idle(self, key: _Origin) -> _Connection | None:
         idle = self._idle.get(key, [])
         while idle:
             connection = idle.pop()
@@ -277,14 +293,25 @@ class WireTransport(httpx.AsyncBaseTransport):
                 return connection
         return None
 
-    async def _connect(self, key: tuple[str, int], request: httpx.Request) -> _Connection:
+    async def _connect(self, key: _Origin, request: httpx.Request) -> _Connection:
         limit_s = request.extensions.get("timeout", {}).get("connect")
-        loop = asyncio.get_running_loop()
+        scheme, host, port = key
+        if scheme == "https" and self._tls is None:
+            self._tls = ssl.create_default_context()
+        connection = _Connection()
         try:
             async with asyncio.timeout(limit_s):
-                _transport, connection = await loop.create_connection(lambda: _Connection(self._clock), *key)
+                link = await open_link(
+                    host,
+                    port,
+                    connection,
+                    clock=self._clock,
+                    lateness=self._lateness,
+                    tls=self._tls if scheme == "https" else None,
+                )
         except TimeoutError as error:
             raise httpx.ConnectTimeout(f"no connection within {limit_s} s", request=request) from error
         except OSError as error:
             raise httpx.ConnectError(str(error) or type(error).__name__, request=request) from error
+        connection.attach(link)
         return connection
