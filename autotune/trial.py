@@ -121,6 +121,7 @@ class CellMeasurement:
         duration_s: wall time of the measured window.
         notes: sentences the user should see.
         foreign: how it was seen that others used the server meanwhile; ``None`` when nothing was seen.
+        step_time_s: time of one step (draft, verify) of one stream: accept length over its speed; ``None`` when unknown.
     """
 
     cell: Cell
@@ -138,6 +139,7 @@ class CellMeasurement:
     duration_s: float
     notes: tuple[str, ...] = ()
     foreign: str | None = None
+    step_time_s: Figure | None = None
 
 
 class Verdict(Enum):

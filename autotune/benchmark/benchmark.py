@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from autotune.benchmark.accept_length import Reading, choose_accept_length, read_counters
 from autotune.benchmark.client import ChatClient, ChatRequest, RequestLimits, render_request
 from autotune.benchmark.event_loop import run
 from autotune.benchmark.load import run_closed_loop
@@ -17,13 +17,13 @@ from autotune.benchmark.metrics import Repeat, check_outcomes, measure_repeats
 from autotune.benchmark.pause_watch import PauseWatch
 from autotune.benchmark.record_file import RecordFile
 from autotune.benchmark.request_record import RequestRecord
-from autotune.benchmark.server_log import DecodeLine, mean_accept_length, parse_lines
+from autotune.benchmark.server_log import parse_lines
 from autotune.benchmark.server_probe import Flush, ServerProbe
+from autotune.benchmark.testimony import Snapshot, hear
 from autotune.benchmark.workload import WARMUP, Prompt, build_prompts
 from autotune.errors import UsageMissing
-from autotune.servers.server_metrics import subtract
 from autotune.settings import BenchmarkSettings, CellSettings
-from autotune.trial import Cell, CellMeasurement, Figure
+from autotune.trial import Cell, CellMeasurement
 
 _CALIBRATION = Cell(400, 1)
 """A fixed prompt from which a server's characters per token are learned, the same in every trial and on resume."""
@@ -31,11 +31,6 @@ _CALIBRATION_REPEAT = -2
 _CALIBRATION_ATTEMPTS = 3
 _FEWEST_REQUESTS = 4
 _SHORTEST_WARMUP_TOKENS = 16
-_FOREIGN_SHARE = 0.02
-
-
-_Scrapes = tuple[Mapping[str, float] | None, Mapping[str, float] | None]
-"""Samples of ``/metrics`` before and after; ``None`` where it is not offered."""
 
 
 class Benchmark:
@@ -47,7 +42,7 @@ class Benchmark:
         records_path: JSON lines: a ``cell`` line with everything that was stated, a ``request`` line as each request
             ends, warm-up included (repeat -1), and a ``measured`` line.
         clock: monotonic seconds.
-        speculative: whether the configuration speculates; plain decoding has no accept length.
+        speculative: whether the configuration speculates; plain decoding has no accept length. ``None``: the server knows.
         read_log: all log lines of this boot so far; a third source of the accept length.
     """
 
@@ -58,7 +53,7 @@ class Benchmark:
         records_path: Path,
         *,
         clock: Callable[[], float] = time.perf_counter,
-        speculative: bool = True,
+        speculative: bool | None = True,
         read_log: Callable[[], Sequence[str]] | None = None,
     ) -> None:
         self._url = url
@@ -103,28 +98,39 @@ class Benchmark:
                 self._render(self._prompts(cell, repeat, requests, nonce), repeat, self._settings.output_tokens)
                 for repeat in range(self._settings.repeats)
             ]
-            before, log_length = await probe.fetch_metrics(), len(self._read_log()) if self._read_log else 0
+            before = await self._look(probe)
             cpu_s = time.process_time()
             with PauseWatch() as watch:
                 repeats = await self._send(load, batches)
             watch.check(cell.name)
             cpu_s = time.process_time() - cpu_s
-            after = await probe.fetch_metrics()
-            average = await probe.fetch_accept_length() if flush is Flush.DONE else None
-            lines = parse_lines(self._read_log()[log_length:]) if self._read_log else []
-            scrapes = (before, after)
-            accept_length, notes = self._choose(repeats, scrapes, average, lines)
-            if flush is not Flush.DONE:
-                notes = (*notes, f"prefix cache {flush.value}")
+            after = await self._look(probe)
+            info = await probe.fetch_info()
+            if flush is not Flush.DONE:  # its average is of everything since some other moment
+                info = dataclasses.replace(info, accept_length=None)
             measurement = measure_repeats(
                 cell,
                 repeats,
                 min_success_rate=self._settings.min_success_rate,
-                accept_length=accept_length,
-                notes=notes,
+                notes=() if flush is Flush.DONE else (f"prefix cache {flush.value}",),
             )
-            foreign = find_foreign(repeats, scrapes, lines, cell.concurrency)
-            measurement = dataclasses.replace(measurement, foreign=foreign)
+            heard = hear(
+                [record for repeat in repeats for record in repeat.records],
+                before,
+                after,
+                parse_lines(self._read_log()[before.log_lines :]) if self._read_log else [],
+                info,
+                concurrency=cell.concurrency,
+                speculative=self._speculative,
+                stream_tokens_per_s=stream_speed(measurement),
+            )
+            measurement = dataclasses.replace(
+                measurement,
+                accept_length=heard.accept_length,
+                step_time_s=heard.step_time_s,
+                foreign=heard.foreign,
+                notes=(*heard.notes, *measurement.notes),
+            )
             file.append({"type": "measured", "client_cpu_s": cpu_s, **dataclasses.asdict(measurement)})
             return measurement
 
@@ -167,26 +173,9 @@ class Benchmark:
             repeat = await load.measure(self._render(self._prompts(cell, WARMUP, count, None), WARMUP, tokens))
             check_outcomes(repeat.records, f"{cell.name}, warm-up", 0)
 
-    def _choose(
-        self,
-        repeats: Sequence[Repeat],
-        scrapes: _Scrapes,
-        average: float | None,
-        lines: Sequence[DecodeLine],
-    ) -> tuple[Figure | None, tuple[str, ...]]:
-        """Read the accept length of these repeats from every source."""
-        records = [record for repeat in repeats for record in repeat.records]
-        received = sum(record.output_tokens or 0 for record in records)
-        counters = Reading("/metrics", None)
-        if scrapes[0] is not None and scrapes[1] is not None:
-            counters = read_counters(subtract(scrapes[0], scrapes[1]), received, len(records))
-        readings = [
-            counters,
-            Reading("/server_info", average),
-            # The first line also covers steps before this cell.
-            Reading("the log", mean_accept_length(lines[1:])),
-        ]
-        return choose_accept_length(readings, speculative=self._speculative)
+    async def _look(self, probe: ServerProbe) -> Snapshot:
+        """Take note of what the server has counted and logged so far."""
+        return Snapshot(await probe.fetch_metrics(), len(self._read_log()) if self._read_log else 0)
 
     def _prompts(self, cell: Cell, repeat: int, count: int, nonce: str | None) -> tuple[Prompt, ...]:
         ratio = {} if self._characters_per_token is None else {"characters_per_token": self._characters_per_token}
@@ -237,29 +226,10 @@ class Benchmark:
         }
 
 
-def find_foreign(
-    repeats: Sequence[Repeat], scrapes: _Scrapes, lines: Sequence[DecodeLine], concurrency: int
-) -> str | None:
-    """Say how it shows that others used the server meanwhile; ``None`` when nothing shows it.
-
-    Others show when the server generated more tokens than were received, or worked on more requests than were in flight.
-
-    Args:
-        repeats: what was sent and received.
-        scrapes: samples of ``/metrics`` around it.
-        lines: decode lines of the log in between.
-        concurrency: most requests that were in flight.
-    """
-    records = [record for repeat in repeats for record in repeat.records]
-    received = sum(record.output_tokens or 0 for record in records)
-    if scrapes[0] is not None and scrapes[1] is not None:
-        generated = subtract(scrapes[0], scrapes[1]).generated_tokens
-        if generated is not None and generated > received * (1 + _FOREIGN_SHARE) + len(records):
-            return f"the server generated {generated:.0f} tokens while {received} were received"
-    busiest = max((line.running or 0 for line in lines), default=0)
-    if busiest > concurrency:
-        return f"the server worked on {busiest} requests while {concurrency} were in flight"
-    return None
+def stream_speed(measurement: CellMeasurement) -> float | None:
+    """Decode tokens/s of one stream, the geometric mean over prompts; ``None`` when no prompt has a speed of its own."""
+    logs = measurement.per_prompt_log_speed.values()
+    return math.exp(math.fsum(logs) / len(logs)) if logs else None
 
 
 class _CellRun:

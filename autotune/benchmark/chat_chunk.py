@@ -35,6 +35,7 @@ class ChatChunk(NamedTuple):
         finish_reason: why the answer ended; ``None`` while it goes on.
         usage: token counts so far (continuous) or in the end.
         error: what went wrong, in words; the chunk then holds nothing else. Untrusted text.
+        verify_steps: verify steps of this answer so far, by its ``meta_info``; ``None`` when it has none.
     """
 
     content: str = ""
@@ -43,6 +44,7 @@ class ChatChunk(NamedTuple):
     finish_reason: str | None = None
     usage: Usage | None = None
     error: str | None = None
+    verify_steps: int | None = None
 
     @property
     def is_token(self) -> bool:
@@ -77,9 +79,10 @@ def parse_chunk(data: bytes) -> ChatChunk:
     finish_reason = choice.get("finish_reason")
     if finish_reason is not None and not isinstance(finish_reason, str):
         finish_reason = str(finish_reason)[:_LONGEST_ERROR]
+    steps = parse_verify_steps(choice.get("meta_info") or value.get("meta_info"))
     delta = choice.get("delta")
     if not isinstance(delta, dict):
-        return ChatChunk(finish_reason=finish_reason, usage=usage)
+        return ChatChunk(finish_reason=finish_reason, usage=usage, verify_steps=steps)
     content = delta.get("content")
     reasoning = delta.get("reasoning_content") or delta.get("reasoning")
     return ChatChunk(
@@ -88,7 +91,13 @@ def parse_chunk(data: bytes) -> ChatChunk:
         _tool_text(delta["tool_calls"]) if delta.get("tool_calls") else "",
         finish_reason,
         usage,
+        verify_steps=steps,
     )
+
+
+def parse_verify_steps(meta_info: Any) -> int | None:
+    """Read how many verify steps an answer took from SGLang's ``meta_info`` of it; ``None`` when it does not say."""
+    return _count(meta_info.get("spec_verify_ct")) if isinstance(meta_info, dict) else None
 
 
 def parse_usage(value: Any) -> Usage | None:

@@ -30,6 +30,7 @@ class ChatStream:
         self._counts: list[int | None] = []
         self._usage: Usage | None = None
         self._finish_reason: str | None = None
+        self._verify_steps: int | None = None
         self._done = False
         self.first_token_at_s: float | None = None
         self.error: str | None = None
@@ -95,6 +96,7 @@ class ChatStream:
             reasoning="".join(self._reasoning),
             notes=tuple(notes),
             max_tokens=max_tokens,
+            verify_steps=self._verify_steps,
         )
 
     def _take(self, event: SseEvent) -> None:
@@ -115,6 +117,8 @@ class ChatStream:
             self._usage = usage
         if chunk.finish_reason is not None:
             self._finish_reason = chunk.finish_reason
+        if chunk.verify_steps is not None:
+            self._verify_steps = chunk.verify_steps
         if chunk.is_token:
             if self.first_token_at_s is None:
                 self.first_token_at_s = at_s

@@ -46,6 +46,7 @@ class RequestRecord:
         reasoning: text of the reasoning channel.
         notes: oddities that did not make it fail.
         max_tokens: the limit that it was sent with; ``None`` is not known.
+        verify_steps: verify steps that the answer took, by its ``meta_info``; ``None`` when it has none.
     """
 
     prompt_id: str
@@ -64,6 +65,7 @@ class RequestRecord:
     reasoning: str = field(default="", repr=False)
     notes: tuple[str, ...] = ()
     max_tokens: int | None = None
+    verify_steps: int | None = None
 
     @property
     def is_ok(self) -> bool:
@@ -134,5 +136,6 @@ class RequestRecord:
             "chunk_tokens_estimated": self.chunk_tokens_estimated,
             "text": self.text,
             "reasoning": self.reasoning,
+            "verify_steps": self.verify_steps,
             "notes": self.notes,
         }

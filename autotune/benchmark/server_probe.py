@@ -16,6 +16,7 @@ import orjson
 
 from autotune.api_key import ApiKey
 from autotune.benchmark.server_connection import ServerConnection
+from autotune.benchmark.server_info import ServerInfo, read_info
 from autotune.servers.server_metrics import parse_metrics
 
 _LARGEST_BODY = 8 << 20
@@ -68,13 +69,17 @@ class ServerProbe(ServerConnection):
         status, body = await self._request("GET", "/metrics")
         return parse_metrics(body.decode("utf-8", "replace")) if status == httpx.codes.OK else None
 
+    async def fetch_info(self) -> ServerInfo:
+        """What the server says of itself, under the endpoint's old name where it has no new one."""
+        for path in ("/server_info", "/get_server_info"):
+            body = await self._fetch_json(path)
+            if body is not None:
+                return read_info(body)
+        return ServerInfo()
+
     async def fetch_accept_length(self) -> float | None:
         """Average accept length since the last flush by ``/server_info``; ``None`` when it does not say."""
-        body = await self._fetch_json("/server_info")
-        states = body.get("internal_states") if isinstance(body, dict) else None
-        state = states[0] if isinstance(states, list) and states else None
-        value = state.get("avg_spec_accept_length") if isinstance(state, dict) else None
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        return (await self.fetch_info()).accept_length
 
     async def _fetch_json(self, path: str) -> Any:
         status, body = await self._request("GET", path)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from autotune.errors import UserError
 from autotune.found_configuration import find_flag
 from autotune.initial_study.facts import Facts
 from autotune.initial_study.families import Choice
 from autotune.initial_study.workload import CONCURRENCY
-
-_SIMULATION: Final = "SGLANG_SIMULATE_ACC_LEN"
+from autotune.servers.simulated_acceptance import find_simulation
 
 
 def check_measurable(facts: Facts) -> None:
@@ -20,10 +18,10 @@ def check_measurable(facts: Facts) -> None:
     Raises:
         UserError: acceptance is simulated, or prefill and decode run apart.
     """
-    simulated = facts.environment.get(_SIMULATION, "")
-    if simulated.strip() not in {"", "0", "-1", "0.0", "-1.0"}:
+    simulation = find_simulation(facts.environment)
+    if simulation is not None:
         raise UserError(
-            f"the service runs with {_SIMULATION}={simulated}, so it invents its accept lengths",
+            f"the service runs with {simulation}={facts.environment[simulation]}, so it invents its accept lengths",
             where=facts.unit,
             hint="take the variable out of the unit and restart the service",
         )

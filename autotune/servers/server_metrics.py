@@ -10,12 +10,23 @@ from dataclasses import dataclass
 GENERATED = "generation_tokens_total"
 VERIFIED = "spec_verify_calls_total"
 RUNNING = "num_running_reqs"
+QUEUED = "num_queue_reqs"
 
-_PREFIX = "sglang:"
+_PREFIXES = ("sglang:", "vllm:")
+_ALIASES = {
+    "spec_decode_num_drafts_total": VERIFIED,
+    "num_requests_running": RUNNING,
+    "num_requests_waiting": QUEUED,
+}
+"""What vLLM calls the same things."""
+
+_RANKS = re.compile(r'(?:tp_rank|pp_rank|moe_ep_rank)="(?:[^"\\]|\\.)*",?')
+"""Labels of processes that do the same work together: each of them counts all of it."""
+
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _LABELS = r'\{(?:[^"{}]|"(?:[^"\\]|\\.)*")*\}'
 _SAMPLE = re.compile(
-    rf"([a-zA-Z_:][a-zA-Z0-9_:]*)[ \t]*(?:{_LABELS}[ \t]*|(?<=[ \t]))({_NUMBER})(?:[ \t]+{_NUMBER})?[ \t]*(?:[ \t]#.*)?\r?",
+    rf"([a-zA-Z_:][a-zA-Z0-9_:]*)[ \t]*(?:({_LABELS})[ \t]*|(?<=[ \t]))({_NUMBER})(?:[ \t]+{_NUMBER})?[ \t]*(?:[ \t]#.*)?\r?",
     re.ASCII,
 )
 """Name, labels, value, time and exemplar; a value that is not finite is no sample for us."""
@@ -35,23 +46,29 @@ class CounterDifference:
 
 
 def parse_metrics(text: str) -> Mapping[str, float]:
-    """Read samples of the text format, summed over their labels; names without the server's prefix.
+    """Read samples of the text format, summed over their labels; names without the server's prefix, vLLM's as SGLang's.
 
-    Lines that are no samples, and values that are not finite, are left out.
+    Processes that work on the same requests (tensor and pipeline ranks) are not summed: the largest counts. Lines that
+    are no samples, and values that are not finite, are left out.
 
-    >>> parse_metrics('# TYPE x counter' + chr(10) + 'sglang:x_total{rank="0"} 2' + chr(10) + 'sglang:x_total{rank="1"} 3.5')
+    >>> line = 'sglang:x_total{dp_rank="%s",tp_rank="%s"} %s'
+    >>> parse_metrics(chr(10).join(line % sample for sample in [(0, 0, 2), (0, 1, 2), (1, 0, 3.5)]))
     {'x_total': 5.5}
     """
-    samples: dict[str, float] = {}
+    samples: dict[str, dict[str, float]] = {}
     for line in text.split("\n"):
         found = _SAMPLE.fullmatch(line)
         if found is None:
             continue
-        value = float(found[2])
+        value = float(found[3])
         if math.isfinite(value):
-            name = found[1].removeprefix(_PREFIX)
-            samples[name] = samples.get(name, 0.0) + value
-    return samples
+            name = found[1]
+            for prefix in _PREFIXES:
+                name = name.removeprefix(prefix)
+            series = samples.setdefault(_ALIASES.get(name, name), {})
+            labels = _RANKS.sub("", found[2] or "")
+            series[labels] = max(value, series.get(labels, value))
+    return {name: sum(series.values()) for name, series in samples.items()}
 
 
 def subtract(before: Mapping[str, float], after: Mapping[str, float]) -> CounterDifference:

@@ -13,10 +13,10 @@ from autotune.servers import sglang_log
 from autotune.servers.base import LaunchSpec, Phase, Probe, ServerDialect
 from autotune.servers.json_client import Unanswered, fetch, fetch_json
 from autotune.servers.sglang_traffic import count_in_loads, count_in_metrics
+from autotune.servers.simulated_acceptance import VARIABLES, find_simulation
 from autotune.settings import ServerSettings
 from autotune.trial import Configuration, ParameterValue
 
-_SIMULATION_VARIABLE = "SGLANG_SIMULATE_ACC_LEN"
 _PROBE_PROMPT = "def add(a, b):\n    return"
 _PROBE_TOKENS = 8
 _PROBE_TIMEOUT_S = 30.0
@@ -39,9 +39,10 @@ class SglangDialect(ServerDialect):
     """
 
     def __init__(self, space: SearchSpace, server: ServerSettings, pause: Callable[[float], None] = time.sleep) -> None:
-        if _is_set(server.environment):
+        simulation = find_simulation(server.environment)
+        if simulation is not None:
             raise SettingsError(
-                f"{_SIMULATION_VARIABLE} makes the server invent its accept lengths",
+                f"{simulation} makes the server invent its accept lengths",
                 where="server.environment",
                 hint="remove it: nothing measured with it would be true",
             )
@@ -56,7 +57,7 @@ class SglangDialect(ServerDialect):
         rendering = self._space.render_flags(configuration)
         address = ("--host", self._server.host, "--port", str(self._server.port))
         command = (*program, *rest, *rendering.arguments, *address)
-        environment = {**self._server.environment, **rendering.environment, _SIMULATION_VARIABLE: None}
+        environment = {**self._server.environment, **rendering.environment, **dict.fromkeys(VARIABLES)}
         return LaunchSpec(command, environment, rendering.arguments)
 
     def is_speculative(self, configuration: Configuration) -> bool:
@@ -83,9 +84,10 @@ class SglangDialect(ServerDialect):
 
     def fetch_effective_flags(self, url: str, environment: Mapping[str, str]) -> Mapping[str, ParameterValue]:
         """Return the scalar values of ``/server_info`` and, beside them, the parameters that only variables carry."""
-        if _is_set(environment):
+        simulation = find_simulation(environment)
+        if simulation is not None:
             raise HostError(
-                f"the server runs with {_SIMULATION_VARIABLE}, so it invents its accept lengths",
+                f"the server runs with {simulation}, so it invents its accept lengths",
                 where=url,
                 hint="start it without this variable",
             )
@@ -173,12 +175,6 @@ def _flatten(body: dict[str, Any]) -> dict[str, ParameterValue]:
         if (value is None or isinstance(value, (bool, int, float, str)))
         and not any(word in name.lower() for word in _SECRET_WORDS)
     }
-
-
-def _is_set(environment: Mapping[str, str]) -> bool:
-    """True when acceptance is simulated; zero and negative values switch it off."""
-    value = _parse_value(environment.get(_SIMULATION_VARIABLE) or None)
-    return value is not None and not (isinstance(value, (int, float)) and value <= 0)
 
 
 def _is_same(reported: ParameterValue, wanted: ParameterValue) -> bool:

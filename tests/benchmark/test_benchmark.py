@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from autotune.benchmark.benchmark import Benchmark, find_foreign
-from autotune.benchmark.server_log import parse_lines
+from autotune.benchmark.benchmark import Benchmark
 from autotune.errors import NothingSucceeded, TooManyFailures, UsageMissing
 from autotune.settings import BenchmarkSettings, CellSettings, SamplingSettings, StageSettings
 from tests.benchmark.scripted_server import (
@@ -284,13 +283,6 @@ def test_the_log_is_asked_when_the_server_says_zero(tmp_path: Path):
     assert measured.accept_length is not None
     assert measured.accept_length.value == 4.0
     assert any("0.00" in note and "impossible" in note for note in measured.notes)
-
-
-def test_more_requests_in_the_log_than_in_flight_are_foreign_traffic():
-    lines = parse_lines([f"Decode batch, #running-req: {running}, #queue-req: 0" for running in (1, 3, 2)])
-
-    assert find_foreign([], (None, None), lines, 3) is None
-    assert find_foreign([], (None, None), lines, 2) == "the server worked on 3 requests while 2 were in flight"
 
 
 def test_foreign_traffic_is_reported(tmp_path: Path):

@@ -9,8 +9,8 @@ from autotune.servers.server_metrics import CounterDifference, parse_metrics, su
 TEXT = """# HELP sglang:generation_tokens_total Tokens.
 # TYPE sglang:generation_tokens_total counter
 sglang:generation_tokens_total{model_name="a b",engine="{}"} 1.2e3
-sglang:spec_verify_calls_total{tp_rank="0"} 100
-sglang:spec_verify_calls_total{tp_rank="1"} 50 1700000000000
+sglang:spec_verify_calls_total{dp_rank="0"} 100
+sglang:spec_verify_calls_total{dp_rank="1"} 50 1700000000000
 sglang:spec_accept_length NaN
 sglang:inter_token_latency_seconds_bucket{le="+Inf"} 7
 up 1
@@ -24,6 +24,31 @@ def test_samples_are_summed_over_labels():
         "spec_verify_calls_total": 150.0,
         "inter_token_latency_seconds_bucket": 7.0,
         "up": 1.0,
+    }
+
+
+def test_ranks_that_do_the_same_work_are_not_summed():
+    """Each tensor-parallel rank counts every verify step: their sum would make accept lengths eight times too small."""
+    text = "".join(
+        f'sglang:spec_verify_calls_total{{model_name="m",dp_rank="{dp}",tp_rank="{tp}"}} {100 * (dp + 1)}\n'
+        for dp in (0, 1)
+        for tp in range(8)
+    )
+
+    assert parse_metrics(text) == {"spec_verify_calls_total": 300.0}
+
+
+def test_vllm_counts_the_same_things_by_other_names():
+    text = (
+        'vllm:spec_decode_num_drafts_total{engine="0"} 40\nvllm:generation_tokens_total 130\n'
+        "vllm:num_requests_running 3\nvllm:num_requests_waiting 1\n"
+    )
+
+    assert parse_metrics(text) == {
+        "spec_verify_calls_total": 40.0,
+        "generation_tokens_total": 130.0,
+        "num_running_reqs": 3.0,
+        "num_queue_reqs": 1.0,
     }
 
 
