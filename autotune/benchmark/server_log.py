@@ -14,7 +14,11 @@ from typing import Any
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
 _RECORD = re.compile(
-    r"^(?:\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\]]{0,80}\] ?|\[[A-Z]{2}\d+(?: [A-Z]{2}\d+)*\] ?)?"
+    r"^(?:\[(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d[^\]]{0,80}\] ?"  # since 2024; the date came late in that year
+    r"|\[gpu=\d+\] ?"  # before
+    r"|\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)? )?"  # of a container's log
+    r"(?:(?:DEBUG|INFO|WARNING)[: ] ?)?"
+    r"(?:\[(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d[^\]]{0,80}\] ?|\[[A-Z]{2}\d+(?: [A-Z]{2}\d+)*\] ?)?"
     r"Decode batch(?: ?\[\d+\])?[.,] ?(?P<fields>.*)$"
 )
 _LONGEST_LINE = 4096

@@ -34,9 +34,64 @@ def test_new_lines_are_read_by_name(line: str):
     assert parse_line(line) == PARSED
 
 
-@pytest.mark.parametrize("prefix", ["", "[2026-01-01 10:00:00 DP0 TP3 EP1] ", "[TP0] "])
-def test_prefixes_of_ranks_are_known(prefix: str):
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "",
+        "[2026-01-01 10:00:00 DP0 TP3 EP1] ",
+        "[TP0] ",
+        "[gpu=0] ",
+        "[10:00:00 TP0] ",
+        "[2026-01-01T10:00:00.123 TP0] ",
+        "2026-01-01T10:00:00.123456789Z [2026-01-01 10:00:00 TP0] ",
+        "2026-01-01 10:00:00,123 INFO [TP0] ",
+        "INFO: ",
+    ],
+)
+def test_prefixes_of_ranks_and_of_what_keeps_the_log_are_known(prefix: str):
     assert parse_line(prefix + NEW.partition("] ")[2]) == PARSED
+
+
+LINES_OVER_THE_YEARS = {
+    "2024, summer": (
+        "[gpu=0] Decode batch. #running-req: 3, #token: 90, token usage: 0.01, gen throughput (token/s): 50.00, #queue-req: 0",
+        DecodeLine(3, None, None, 50.0, 0),
+    ),
+    "2024, December": (
+        "[2024-12-10 10:00:00 TP0] Decode batch. #running-req: 3, #token: 90, token usage: 0.01, "
+        "gen throughput (token/s): 50.00, #queue-req: 0",
+        DecodeLine(3, None, None, 50.0, 0),
+    ),
+    "2025, March": (
+        "[2025-03-20 10:00:00 TP0] Decode batch. #running-req: 3, #token: 90, token usage: 0.01, accept len: 2.50, "
+        "gen throughput (token/s): 50.00, #queue-req: 0, ",
+        DecodeLine(3, 2.5, None, 50.0, 0),
+    ),
+    "2025, June": (
+        "[2025-06-20 10:00:00 DP1 TP1] Decode batch. #running-req: 3, #token: 90, token usage: 0.01, accept len: 2.50, "
+        "cuda graph: True, gen throughput (token/s): 50.00, #queue-req: 0, ",
+        DecodeLine(3, 2.5, None, 50.0, 0),
+    ),
+    "2025, November": (
+        "[2025-11-20 10:00:00] Decode batch [17], #running-req: 3, #token: 90, token usage: 0.01, accept len: 2.50, "
+        "accept rate: 0.50, cuda graph: True, gen throughput (token/s): 50.00, #queue-req: 0, ",
+        DecodeLine(3, 2.5, 0.5, 50.0, 0),
+    ),
+    "2026, July": (
+        "[2026-07-20 10:00:00 TP0] Decode batch, #running-req: 3, #token: 90, token usage: 0.01, accept len: 2.50, "
+        "accept rate: 0.50, cap len: 7.00, block accept len: 3.10, npu graph: True, gen throughput (token/s): 50.00, "
+        "#queue-req: 0",
+        DecodeLine(3, 2.5, 0.5, 50.0, 0),
+    ),
+}
+
+
+@pytest.mark.parametrize("when", LINES_OVER_THE_YEARS)
+def test_lines_of_all_years_are_read(when: str):
+    """case 30."""
+    line, expected = LINES_OVER_THE_YEARS[when]
+
+    assert parse_line(line) == expected
 
 
 @given(st.permutations(NEW.partition("batch, ")[2].rstrip(", ").split(", ")))
