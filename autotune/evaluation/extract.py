@@ -6,7 +6,8 @@ The rules, in the order in which they are tried; :class:`Rule` names the one tha
    surrounds, a tag counts only where its line begins, or right behind a fence; elsewhere it may be part of the code.
 2. An answer that the token limit cut while it was thinking, inside a fence or before any whole block is truncated.
 3. The last fenced block that defines the required name is the answer; where it is no program, the fences inside it are
-   looked at, then it is tried without its first line.
+   looked at, then it is tried without its first line. What it uses and nobody defines is taken from the other blocks
+   (:mod:`autotune.evaluation.missing_parts`).
 4. Without such a block, the longest run of unfenced lines around the last definition of the name is the answer.
 5. Where neither exists in the content, rules 3 and 4 are tried on the reasoning: some servers put the answer there.
 
@@ -24,8 +25,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-_TAGS = re.compile(r"(<think(?:ing)?>|◁think▷)|</think(?:ing)?>|◁/think▷", re.IGNORECASE)
-"""Tags that open (group 1) or close the reasoning."""
+from autotune.evaluation.missing_parts import add_missing_parts
+
+_TAGS = re.compile(
+    r"(<(?:seed:)?think(?:ing)?>|<thought>|<reasoning>|◁think▷|(?-i:\[THINK\])|<\|begin_of_thought\|>"
+    r"|<\|channel\|>\s*(?:analysis|commentary)\b[^<\n]{0,80}<\|message\|>)"
+    r"|</(?:seed:)?think(?:ing)?>|</thought>|</reasoning>|◁/think▷|(?-i:\[/THINK\])|<\|end_of_thought\|>"
+    r"|<\|channel\|>\s*final\b[^<\n]{0,80}<\|message\|>",
+    re.IGNORECASE,
+)
+"""Tags that open (group 1) or close the reasoning: of Kimi, DeepSeek, Qwen, Seed, Mistral, OpenThinker and gpt-oss."""
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})(.*)$")
 _LINE_END, _LINE = re.compile(r"\r\n|\r|\n"), re.compile(r"[^\r\n]*(?:\r\n?|\n)?")
@@ -39,6 +48,8 @@ _CODE = re.compile(r"[ \t]+(?:@|(?:(?:async[ \t]+)?def|class|import|from)[ \t])"
 _CODE_INDENTATION = 4
 _MOST_DEPTH, _MOST_CHECKS = 3, 8
 """How deep fences inside fences are followed, and how often a text may ask whether code parses."""
+_MOST_PARTS = 30
+"""How many of the last blocks are searched for what the chosen one needs."""
 _UNFENCED_LINES, _UNFENCED_CHARACTERS = 400, 16_000
 """How much of the end of an unfenced answer is looked at."""
 
@@ -48,6 +59,8 @@ class Rule(Enum):
 
     FENCED = "the last fenced block that defines the required name"
     """The usual case."""
+    FENCED_PARTS = "the last fenced block that defines the required name, with what it needs from other blocks"
+    """An import or a helper stood in a fence of its own."""
     UNCLOSED_FENCE = (
         "the last block defines the required name; its fence was never closed although the answer was finished"
     )
@@ -129,6 +142,9 @@ def extract_code(
         return Extraction(None, Rule.CUT_FENCE)
     block = _choose_block(blocks, entry_point)
     if block is not None:
+        parts = _find_parts(block, blocks, entry_point)
+        if parts is not None:
+            return Extraction(f"{parts}\n\n{block.code}", Rule.FENCED_PARTS)
         return Extraction(block.code, Rule.FENCED if block.is_closed else Rule.UNCLOSED_FENCE)
     if is_cut:
         return Extraction(None, Rule.CUT_TEXT)
@@ -286,6 +302,15 @@ def _choose_block(blocks: Sequence[Block], name: str, depth: int = _MOST_DEPTH) 
             return inner
     rest = "\n".join(lines[1:])
     return Block(rest, block.is_closed) if _is_program(lines[1:]) and has_definition(rest, name) else block
+
+
+def _find_parts(chosen: Block, blocks: Sequence[Block], name: str) -> str | None:
+    """What the chosen block needs from the others; ``None`` when it needs nothing, or is no program."""
+    tree = _parse(chosen.code)
+    if tree is None or len(blocks) == 1 or "from __future__" in chosen.code:
+        return None
+    others = [_parse(block.code) for block in blocks[-_MOST_PARTS:] if block is not chosen]
+    return add_missing_parts(tree, [other for other in others if other is not None], name)
 
 
 def _make_block(lines: Sequence[str], *, is_closed: bool) -> Block:

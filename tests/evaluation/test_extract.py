@@ -324,3 +324,86 @@ def test_a_hostile_answer_costs_little(piece):
     extract_code(piece * (200_000 // len(piece)), "f")
 
     assert time.process_time() - started_s < 5
+
+
+@pytest.mark.parametrize(
+    ("first", "answer"),
+    [
+        ("def g(x):\n    return x + 1\n\nprint(g(input()))", "def f(x):\n    return g(x)"),
+        ("import math\nfrom operator import add", "def f(x):\n    return add(math.floor(x), 1)"),
+        ("STEP = 1", "def f(x: int) -> int:\n    return x + STEP"),
+        ("@staticmethod\ndef g(x):\n    return h(x)\ndef h(x):\n    return x + 1", "def f(x):\n    return g(x)"),
+        ("def g(x):\n    return x\ndef f(x):\n    return 0\nassert f(1) == 9", "def f(x):\n    return g(x) + 1"),
+    ],
+)
+@pytest.mark.parametrize("is_before", [True, False])
+def test_what_the_answer_needs_is_taken_from_the_other_fences_and_nothing_else(first, answer, is_before):
+    fences = [f"```python\n{code}\n```" for code in (first, answer)]
+
+    if is_before:
+        found = extract_code("First:\n{}\nThen:\n{}\nDone.".format(*fences), "f", finish_reason="stop")
+    else:
+        found = extract_code("{1}\nwhere\n{0}\n".format(*fences), "f", finish_reason="stop")
+
+    if is_before or "def f" not in first:  # else the last definition of the name is the other block's
+        assert Rule.FENCED_PARTS is found.rule
+        assert value(found.code) == 2
+
+
+@pytest.mark.parametrize(
+    ("other", "answer"),
+    [
+        ("x = [1, 2]\nprint(f(x))", "def f(x):\n    y = x + 1\n    return y"),
+        ("def g(x):\n    return 0", "def g(x):\n    return x + 1\ndef f(x):\n    return g(x)"),
+        ("max = None", "def f(x):\n    return max(x, x + 1)"),
+        (
+            "for i in range(3):\n    n = i",
+            "def f(x):\n    try:\n        return n\n    except NameError as e:\n        return x + 1",
+        ),
+        ("def g(", "def f(x):\n    return x + 1 if x else g(x)"),
+    ],
+)
+def test_nothing_is_added_to_an_answer_that_needs_nothing(other, answer):
+    found = extract_code(f"```python\n{other}\n```\n```python\n{answer}\n```", "f", finish_reason="stop")
+
+    assert Rule.FENCED is found.rule
+    assert answer == found.code
+    assert value(found.code) == 2
+
+
+def test_an_unclosed_fence_that_was_cut_gives_no_parts():
+    found = extract_code("```python\ndef f(x): return g(x)\n```\n```python\ndef g(x): ret", "f", finish_reason="length")
+
+    assert Rule.CUT_FENCE is found.rule
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [
+        ("<think>", "</think>"),
+        ("<thinking>", "</thinking>"),
+        ("◁think▷", "◁/think▷"),
+        ("<seed:think>", "</seed:think>"),
+        ("<thought>", "</thought>"),
+        ("<reasoning>", "</reasoning>"),
+        ("[THINK]", "[/THINK]"),
+        ("<|begin_of_thought|>", "<|end_of_thought|>"),
+        ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+        ("<|channel|>commentary to=x<|message|>", "<|channel|>final <|constrain|>json<|message|>"),
+    ],
+)
+def test_the_markers_of_many_models_end_and_cut_their_thinking(opening, closing):
+    """case 52, case 54"""
+    draft = "```python\ndef f(x):\n    return 0\n```"
+    if "constrain" in closing:
+        closing = "<|channel|>final<|message|>"
+
+    assert extract_code(f"{opening}{draft}{closing}Here:\n{FENCED}\n", "f", finish_reason="stop").code == RIGHT
+    assert extract_code(f"{draft}\n{closing}\n{FENCED}", "f", finish_reason="stop").code == RIGHT
+    assert extract_code(f"{opening}{FENCED}", "f", finish_reason="length").rule is Rule.CUT_THINKING
+
+
+def test_a_list_in_code_is_no_marker():
+    code = "def f(x):\n    think = x\n    return sum(\n[think]) + 1"
+
+    assert extract_code(f"```python\n{code}\n```", "f").code == code
