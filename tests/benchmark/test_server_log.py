@@ -58,29 +58,39 @@ LINES_OVER_THE_YEARS = {
         DecodeLine(3, None, None, 50.0, 0),
     ),
     "2024, December": (
-        "[2024-12-10 10:00:00 TP0] Decode batch. #running-req: 3, #token: 90, token usage: 0.01, "
-        "gen throughput (token/s): 50.00, #queue-req: 0",
+        (
+            "[2024-12-10 10:00:00 TP0] Decode batch. #running-req: 3, #token: 90, token usage: 0.01, "
+            "gen throughput (token/s): 50.00, #queue-req: 0"
+        ),
         DecodeLine(3, None, None, 50.0, 0),
     ),
     "2025, March": (
-        "[2025-03-20 10:00:00 TP0] Decode batch. #running-req: 3, #token: 90, token usage: 0.01, accept len: 2.50, "
-        "gen throughput (token/s): 50.00, #queue-req: 0, ",
+        (
+            "[2025-03-20 10:00:00 TP0] Decode batch. #running-req: 3, #token: 90, token usage: 0.01, accept len: 2.50, "
+            "gen throughput (token/s): 50.00, #queue-req: 0, "
+        ),
         DecodeLine(3, 2.5, None, 50.0, 0),
     ),
     "2025, June": (
-        "[2025-06-20 10:00:00 DP1 TP1] Decode batch. #running-req: 3, #token: 90, token usage: 0.01, accept len: 2.50, "
-        "cuda graph: True, gen throughput (token/s): 50.00, #queue-req: 0, ",
+        (
+            "[2025-06-20 10:00:00 DP1 TP1] Decode batch. #running-req: 3, #token: 90, token usage: 0.01, accept len: 2.50, "
+            "cuda graph: True, gen throughput (token/s): 50.00, #queue-req: 0, "
+        ),
         DecodeLine(3, 2.5, None, 50.0, 0),
     ),
     "2025, November": (
-        "[2025-11-20 10:00:00] Decode batch [17], #running-req: 3, #token: 90, token usage: 0.01, accept len: 2.50, "
-        "accept rate: 0.50, cuda graph: True, gen throughput (token/s): 50.00, #queue-req: 0, ",
+        (
+            "[2025-11-20 10:00:00] Decode batch [17], #running-req: 3, #token: 90, token usage: 0.01, accept len: 2.50, "
+            "accept rate: 0.50, cuda graph: True, gen throughput (token/s): 50.00, #queue-req: 0, "
+        ),
         DecodeLine(3, 2.5, 0.5, 50.0, 0),
     ),
     "2026, July": (
-        "[2026-07-20 10:00:00 TP0] Decode batch, #running-req: 3, #token: 90, token usage: 0.01, accept len: 2.50, "
-        "accept rate: 0.50, cap len: 7.00, block accept len: 3.10, npu graph: True, gen throughput (token/s): 50.00, "
-        "#queue-req: 0",
+        (
+            "[2026-07-20 10:00:00 TP0] Decode batch, #running-req: 3, #token: 90, token usage: 0.01, accept len: 2.50, "
+            "accept rate: 0.50, cap len: 7.00, block accept len: 3.10, npu graph: True, gen throughput (token/s): 50.00, "
+            "#queue-req: 0"
+        ),
         DecodeLine(3, 2.5, 0.5, 50.0, 0),
     ),
 }
