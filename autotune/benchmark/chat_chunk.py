@@ -104,13 +104,16 @@ def parse_usage(value: Any) -> Usage | None:
     """Read a usage object; ``None`` when it is no object or counts neither prompt nor answer."""
     if not isinstance(value, dict):
         return None
-    usage = Usage(
-        _count(value.get("prompt_tokens")),
-        _count(value.get("completion_tokens")),
-        _count(_inner(value, "prompt_tokens_details", "cached_tokens")),
-        _count(_inner(value, "completion_tokens_details", "reasoning_tokens") or value.get("reasoning_tokens")),
-    )
-    return None if usage.prompt_tokens is None and usage.completion_tokens is None else usage
+    get = value.get  # called for every chunk of a server that counts as it goes
+    prompt, completion, inner = get("prompt_tokens"), get("completion_tokens"), get("prompt_tokens_details")
+    prompt = prompt if type(prompt) is int and prompt >= 0 else None  # a boolean is no number
+    completion = completion if type(completion) is int and completion >= 0 else None
+    if prompt is None and completion is None:
+        return None
+    cached = _count(inner.get("cached_tokens")) if isinstance(inner, dict) else None
+    inner = get("completion_tokens_details")
+    reasoning = (inner.get("reasoning_tokens") if isinstance(inner, dict) else None) or get("reasoning_tokens")
+    return Usage(prompt, completion, cached, None if reasoning is None else _count(reasoning))
 
 
 def render_error(value: Any) -> str:
@@ -118,6 +121,17 @@ def render_error(value: Any) -> str:
     if isinstance(value, dict):
         value = value.get("message") or value
     return " ".join(str(value).split())[:_LONGEST_ERROR] or "error without a message"
+
+
+def explain_error(body: bytes) -> str:
+    """The reason in the body of an error: its JSON message, else its text, in one short line."""
+    try:
+        value: Any = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        value = body.decode("utf-8", "replace")
+    if isinstance(value, dict):
+        value = value.get("error") or value.get("detail") or value
+    return render_error(value)
 
 
 def _replace_surrogates(value: Any) -> Any:
@@ -134,11 +148,6 @@ def _replace_surrogates(value: Any) -> Any:
 def _count(value: Any) -> int | None:
     """A number of tokens, or ``None`` for everything else (a boolean is no number)."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _inner(value: dict[str, Any], outer: str, key: str) -> Any:
-    details = value.get(outer)
-    return details.get(key) if isinstance(details, dict) else None
 
 
 def _tool_text(calls: Any) -> str:

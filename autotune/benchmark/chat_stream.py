@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from autotune.benchmark.chat_chunk import DONE, ChatChunk, Usage, parse_chunk
+from autotune.benchmark.chat_chunk import DONE, ChatChunk, Usage, explain_error, parse_chunk
 from autotune.benchmark.request_record import Outcome, RequestRecord
 from autotune.benchmark.sse import SseDecoder, SseEvent
 
@@ -18,6 +18,7 @@ class ChatStream:
 
     Attributes:
         first_token_at_s: arrival of the first generated text; ``None`` until then.
+        last_event_at_s: arrival of the last event of any kind; ``None`` until then.
         error: the first error the server reported, or unreadable data.
     """
 
@@ -33,6 +34,7 @@ class ChatStream:
         self._verify_steps: int | None = None
         self._done = False
         self.first_token_at_s: float | None = None
+        self.last_event_at_s: float | None = None
         self.error: str | None = None
 
     @property
@@ -102,8 +104,12 @@ class ChatStream:
     def _take(self, event: SseEvent) -> None:
         if self._done or self.error is not None or not event.data:
             return
+        self.last_event_at_s = event.at_s
         if event.data == DONE:
             self._done = True
+            return
+        if event.name == "error":
+            self.error = explain_error(event.data)
             return
         chunk = parse_chunk(event.data)
         if chunk.error is not None:

@@ -1,8 +1,7 @@
 """One chat request, streamed: what is sent, which limits apply, and what is recorded.
 
-httpx builds the request and holds the response; the bytes come through :mod:`autotune.benchmark.wire`. While an answer
-streams, only its first token is looked for: the pieces are kept and parsed when it has ended, so that the load
-generator takes as little as possible of the machine it shares with the server.
+httpx builds the request and holds the response; the bytes come through :mod:`autotune.benchmark.wire` and are parsed as
+they arrive, so that an error inside a stream ends the request and nothing is left to do when 32 answers end at once.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import httpx
 import orjson
 
 from autotune.api_key import ApiKey
-from autotune.benchmark.chat_chunk import render_error
+from autotune.benchmark.chat_chunk import explain_error
 from autotune.benchmark.chat_stream import ChatStream
 from autotune.benchmark.request_record import Outcome, RequestRecord
 from autotune.benchmark.server_connection import ServerConnection
@@ -40,7 +39,7 @@ class RequestLimits:
     Attributes:
         connect_s: opening a connection.
         first_token_s: from sending to the first generated text.
-        gap_s: between two reads after that.
+        gap_s: between two events after that; comments do not count.
         request_s: the whole request.
     """
 
@@ -211,21 +210,16 @@ class ChatClient(ServerConnection):
     async def _receive(self, message: httpx.Request, request: ChatRequest, stream: ChatStream, watch: _Watch) -> None:
         response = await self._http.send(message, stream=True)
         arrivals: Arrivals = response.extensions["arrivals"]
-        pieces: list[tuple[bytes, float]] = []
         largest = _BYTES_BESIDE_TOKENS + _BYTES_PER_TOKEN * request.max_tokens
 
         def take(data: bytes, at_s: float) -> None:
-            watch.last_at_s = at_s
-            if watch.has_token:
-                pieces.append((data, at_s))
-            else:
-                stream.feed(data, at_s)
-                watch.has_token = stream.first_token_at_s is not None
-                watch.has_ended = stream.has_ended
-                if stream.error is not None:
-                    watch.stop(Outcome.FAILED, stream.error)
-            if b"data: [DONE]" in data and (data.startswith(b"data: [DONE]") or b"\ndata: [DONE]" in data):
-                watch.has_ended = True
+            stream.feed(data, at_s)
+            if stream.last_event_at_s is not None:  # a comment that keeps the connection open is no progress
+                watch.last_at_s = stream.last_event_at_s
+            watch.has_token = stream.first_token_at_s is not None
+            watch.has_ended = stream.has_ended
+            if stream.error is not None:
+                watch.stop(Outcome.FAILED, stream.error)
             if arrivals.received > largest:
                 watch.stop(Outcome.FAILED, f"answer larger than {largest} bytes")
 
@@ -237,8 +231,6 @@ class ChatClient(ServerConnection):
             await arrivals.drain(take)
         finally:
             await response.aclose()
-            for data, at_s in pieces:
-                stream.feed(data, at_s)
 
     async def _refusal(self, response: httpx.Response, arrivals: Arrivals, watch: _Watch) -> str | None:
         """Say why a response holds no stream of events, reading a bounded part of its body; ``None`` when it does."""
@@ -256,7 +248,7 @@ class ChatClient(ServerConnection):
         await arrivals.drain(take)
         if response.status_code == httpx.codes.OK:
             return f"answered with {kind or 'no content type'} ({encoding}) instead of a stream of events"
-        return f"HTTP {response.status_code}: {_explain(bytes(body))}"
+        return f"HTTP {response.status_code}: {explain_error(bytes(body))}"
 
 
 def _mask(record: RequestRecord, key: ApiKey) -> RequestRecord:
@@ -268,14 +260,3 @@ def _mask(record: RequestRecord, key: ApiKey) -> RequestRecord:
         text=key.redact(record.text),
         reasoning=key.redact(record.reasoning),
     )
-
-
-def _explain(body: bytes) -> str:
-    """The reason in an error body: its JSON message, else its text."""
-    try:
-        value: Any = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        value = body.decode("utf-8", "replace")
-    if isinstance(value, dict):
-        value = value.get("error") or value.get("detail") or value
-    return render_error(value)

@@ -46,6 +46,7 @@ class RequestRecord:
         reasoning: text of the reasoning channel.
         notes: oddities that did not make it fail.
         max_tokens: the limit that it was sent with; ``None`` is not known.
+        due_at_s: when it was to be sent, where requests arrive at a rate; ``None`` where one follows another.
         verify_steps: verify steps that the answer took, by its ``meta_info``; ``None`` when it has none.
     """
 
@@ -66,6 +67,7 @@ class RequestRecord:
     notes: tuple[str, ...] = ()
     max_tokens: int | None = None
     verify_steps: int | None = None
+    due_at_s: float | None = None
 
     @property
     def is_ok(self) -> bool:
@@ -98,8 +100,20 @@ class RequestRecord:
 
     @property
     def ttft_s(self) -> float | None:
-        """Seconds from sending to the first generated text of any channel; ``None`` when there was none."""
-        return self.chunk_at_s[0] - self.sent_at_s if self.is_ok and self.chunk_at_s else None
+        """Seconds from sending, or from when it was due, to the first text of any channel; ``None`` when there was none."""
+        asked_at_s = self.sent_at_s if self.due_at_s is None else self.due_at_s
+        return self.chunk_at_s[0] - asked_at_s if self.is_ok and self.chunk_at_s else None
+
+    @property
+    def prefill_tokens_per_s(self) -> float | None:
+        """Prompt tokens that no cache answered over the time from sending to the first text; ``None`` without usage.
+
+        The speed of prefill where the request is alone on the server; among others it also holds their turns.
+        """
+        if self.prompt_tokens is None or not self.is_ok or not self.chunk_at_s:
+            return None
+        fresh, prefill_s = self.prompt_tokens - (self.cached_tokens or 0), self.chunk_at_s[0] - self.sent_at_s
+        return fresh / prefill_s if fresh > 0 and prefill_s > 0 else None
 
     @property
     def decode_window_s(self) -> float | None:
@@ -128,8 +142,11 @@ class RequestRecord:
             "max_tokens": self.max_tokens,
             "usage": self.usage._asdict() if self.usage else None,
             "sent_at_s": round(self.sent_at_s, 6),
+            "due_at_s": None if self.due_at_s is None else round(self.due_at_s, 6),
             "duration_s": round(self.ended_at_s - self.sent_at_s, 6),
             "ttft_s": self.ttft_s,
+            "prefill_tokens_per_s": self.prefill_tokens_per_s,
+            "decode_window_s": self.decode_window_s,
             "tpot_s": self.tpot_s,
             "chunk_at_us": [round((at_s - self.sent_at_s) * 1e6) for at_s in self.chunk_at_s],
             "chunk_tokens": self.chunk_tokens,

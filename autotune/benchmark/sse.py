@@ -47,6 +47,14 @@ class SseDecoder:
         """
         if not data:
             return []
+        if (  # most reads are one whole event of one line
+            data.endswith(b"\n\n")
+            and data.startswith(b"data: ")
+            and data.find(b"\n") == len(data) - 2
+            and b"\r" not in data
+            and not (self._parts or self._data or self._name or self._skip_lf or self._at_start)
+        ):
+            return [SseEvent(data[6:-2], at_s)]
         if self._skip_lf or b"\r" in data:
             data = self._normalise(data)
         if b"\n" not in data:

@@ -60,7 +60,9 @@ class Scripts:
     metrics: Callable[[Scripts], str] | None = None
     server_info: dict[str, Any] | None = None
     byte_at_a_time: bool = False
+    refusal: str = "scripted refusal"
     bodies: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
     seen_prompts: set[str] = field(default_factory=set)
     flushes: int = 0
     generated_tokens: int = 0
@@ -88,6 +90,9 @@ class Scripts:
                 lengths = [line for line in head.lower().split("\r\n") if line.startswith("content-length:")]
                 body = await reader.readexactly(int(lengths[0].split(":")[1])) if lengths else b""
                 path = head.split(" ")[1]
+                if path == "/v1/chat/completions":
+                    fields = (line.partition(":") for line in head.split("\r\n")[1:] if line)
+                    self.headers.append({name.lower(): value.strip() for name, _, value in fields})
                 if not await self._reply(path, body, writer):
                     break
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
@@ -118,7 +123,7 @@ class Scripts:
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
             if self.status != 200:
-                return await _whole(writer, self.status, json.dumps({"error": {"message": "scripted refusal"}}))
+                return await _whole(writer, self.status, json.dumps({"error": {"message": self.refusal}}))
             script = self.answer(self, request)
             head = f"HTTP/1.1 200 OK\r\ncontent-type: {self.content_type}\r\ntransfer-encoding: chunked\r\n\r\n"
             writer.write(head.encode())

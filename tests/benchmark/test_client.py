@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from autotune.api_key import ApiKey
 from autotune.benchmark.client import ChatClient, ChatRequest, RequestLimits, render_request
+from autotune.benchmark.lateness import Lateness
 from autotune.benchmark.request_record import Outcome, RequestRecord
 from autotune.settings import SamplingSettings
 from tests.benchmark.scripted_server import (
@@ -130,6 +132,54 @@ def test_an_error_event_failed():
     assert (result.outcome, result.error) == (Outcome.FAILED, "boom")
 
 
+@pytest.mark.parametrize(
+    ("broken", "error"),
+    [
+        (event({"error": {"message": "out of memory", "code": 500}}), "out of memory"),
+        (event({"object": "error", "message": "aborted", "code": 400}), "aborted"),
+        (b"event: error\ndata: the engine died\n\n", "the engine died"),
+        (b'event: error\ndata: {"detail": "the engine died"}\n\n', "the engine died"),
+        (b"data: {not json}\n\n", "chunk is not JSON"),
+    ],
+    ids=["OpenAI", "vLLM", "named, text", "named, JSON", "unreadable"],
+)
+def test_an_error_inside_a_stream_ends_the_request_at_once(broken: bytes, error: str):
+    started_s = time.perf_counter()
+    result = ask_script([(0.0, content("x", 1)), (0.01, content("y", 2)), (0.01, broken), (5.0, DONE)])
+
+    assert result.outcome is Outcome.FAILED
+    assert result.error is not None
+    assert result.error.startswith(error)
+    assert result.ttft_s is None
+    assert time.perf_counter() - started_s < 4
+
+
+def test_the_word_error_in_an_answer_is_text():
+    text = 'data: {"error": 1}\nevent: error'
+    result = ask_script([(0.0, content(text, 5)), (0.0, STOP + usage(5) + DONE)])
+
+    assert (result.outcome, result.text) == (Outcome.OK, text)
+
+
+def test_an_answer_that_the_server_aborts_failed():
+    stop = event({"choices": [{"index": 0, "delta": {}, "finish_reason": "abort"}]})
+    result = ask_script([(0.0, content("x", 1)), (0.0, stop + usage(1) + DONE)])
+
+    assert result.outcome is Outcome.FAILED
+    assert result.error is not None
+    assert "abort" in result.error
+
+
+def test_reasoning_counts_as_generated_text():
+    thinking = [event({"choices": [{"delta": {name: "hm"}}]}) for name in ("reasoning_content", "reasoning")]
+    result = ask_script([(0.0, ROLE), (0.02, thinking[0]), (0.05, thinking[1]), (0.05, STOP + usage(2) + DONE)])
+
+    assert (result.reasoning, result.text) == ("hmhm", "")
+    assert len(result.chunk_at_s) == 2
+    assert result.ttft_s is not None
+    assert 0.02 <= result.ttft_s < 0.07
+
+
 @pytest.mark.parametrize("end", [[], [(0.0, b"HANG UP")]])
 def test_a_stream_that_stops_is_truncated(end: Script):
     """case 17."""
@@ -153,9 +203,14 @@ def test_a_lost_connection_after_the_whole_answer_is_no_loss():
         ([(5.0, ROLE)], RequestLimits(2, 0.1, 9, 9), "no token within 0.1 s"),
         ([(0.0, ROLE), *[(0.03, b": ping\n\n")] * 50], RequestLimits(2, 0.1, 9, 9), "no token within 0.1 s"),
         ([(0.0, content("x", 1)), (5.0, content("y", 2))], RequestLimits(2, 9, 0.1, 9), "nothing received for 0.1 s"),
+        (
+            [(0.0, content("x", 1)), *[(0.03, b": ping\n\n")] * 50],
+            RequestLimits(2, 9, 0.1, 9),
+            "nothing received for 0.1 s",
+        ),
         (steady(2000, 1, 0.01), RequestLimits(2, 9, 9, 0.2), "not finished within 0.2 s"),
     ],
-    ids=["silence", "keep-alive comments", "gap", "whole"],
+    ids=["silence", "keep-alive comments", "gap", "gap with keep-alive comments", "whole"],
 )
 def test_each_limit_ends_a_request_and_says_so(script: Script, limits: RequestLimits, error: str):
     started_s = time.perf_counter()
@@ -221,3 +276,40 @@ def test_a_closed_idle_connection_is_replaced():
 
     assert [result.outcome for result in answers] == [Outcome.OK, Outcome.OK]
     assert server.connections == 2
+
+
+def test_the_api_key_is_sent_and_shows_nowhere():
+    """A server that repeats the key, in a refusal or an answer, does not bring it into the records."""
+    key = ApiKey("sk-hidden")
+
+    def answer(scripts: Scripts, _request: dict[str, Any]) -> Script:
+        return [(0.0, content(f"you sent {scripts.headers[-1]['authorization']}", 1)), (0.0, STOP + usage(1) + DONE)]
+
+    async def main(url: str) -> list[RequestRecord]:
+        async with ChatClient(url, LIMITS, api_key=key) as client:
+            answered = await client.ask(make_request())
+            server.status, server.refusal = 401, "incorrect key sk-hidden"
+            return [answered, await client.ask(make_request())]
+
+    with running(Scripts(answer)) as server:
+        answered, refused = asyncio.run(main(server.url))
+
+    assert answered.text == "you sent Bearer [API key]"
+    assert refused.error == "HTTP 401: incorrect key [API key]"
+    assert "hidden" not in json.dumps([answered.to_json(), refused.to_json()])
+    assert [headers["authorization"] for headers in server.headers] == ["Bearer sk-hidden"] * 2
+
+
+def test_how_late_chunks_were_read_is_known():
+    async def main(url: str) -> Lateness:
+        async with ChatClient(url, LIMITS) as client:
+            await client.ask(make_request())
+            return client.lateness.take()
+
+    with running(Scripts(lambda _scripts, _request: steady(20, 1, 0.002))) as server:
+        lateness = asyncio.run(main(server.url))
+
+    assert lateness.reads >= 15
+    assert lateness.stamped >= lateness.reads - 1
+    assert lateness.median_s is not None
+    assert lateness.median_s < 0.05

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.benchmark.client import ChatRequest
-from autotune.benchmark.load import run_closed_loop
+from autotune.benchmark.load import LoadWindow, draw_arrivals, find_load_window, run_arrivals, run_closed_loop
 from autotune.benchmark.request_record import Outcome, RequestRecord
 
 
@@ -54,3 +56,89 @@ def test_a_record_that_cannot_be_written_ends_the_load_with_its_reason():
 
     with pytest.raises(OSError, match="No space left"):
         asyncio.run(run_closed_loop(Server([1] * 8).ask, [request(index) for index in range(8)], 4, full))
+
+
+def arrive(server: Server, moments_s: list[float], most: int) -> tuple[list[RequestRecord], list[RequestRecord]]:
+    """Run on a clock that advances by what is slept."""
+    now_s = [100.0]
+
+    async def sleep(seconds: float) -> None:
+        now_s[0] += seconds
+        await asyncio.sleep(0)
+
+    ended: list[RequestRecord] = []
+    requests = [request(index) for index in range(len(moments_s))]
+    records = asyncio.run(
+        run_arrivals(server.ask, requests, moments_s, most, ended.append, clock=lambda: now_s[0], sleep=sleep)
+    )
+    return records, ended
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 10), st.integers(0, 9)), min_size=1, max_size=30),
+    st.integers(1, 8),
+)
+def test_requests_leave_when_they_are_due_and_never_too_many_at_once(arrivals: list[tuple[float, int]], most: int):
+    moments_s = sorted(moment for moment, _turns in arrivals)
+    server = Server([turns for _moment, turns in arrivals])
+
+    records, ended = arrive(server, moments_s, most)
+
+    assert [record.prompt_id for record in records] == [f"p{index}" for index in range(len(arrivals))]
+    assert len(ended) == len(arrivals)
+    assert [record.due_at_s for record in records] == pytest.approx([100.0 + moment for moment in moments_s])
+    assert max(server.history) <= most
+
+
+def test_arrivals_do_not_wait_for_answers():
+    server = Server([1000] * 5)
+
+    arrive(server, [0.1, 0.2, 0.3, 0.4, 0.5], 9)
+
+    assert server.history == [1, 2, 3, 4, 5]
+
+
+def test_a_record_of_an_arrival_that_cannot_be_written_ends_the_load_with_its_reason():
+    def full(_record: RequestRecord) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        asyncio.run(run_arrivals(Server([1] * 8).ask, [request(i) for i in range(8)], [0.0] * 8, 4, full))
+
+
+def test_the_first_token_counts_from_when_the_request_was_due():
+    record = RequestRecord("p", 0, 1, 10.0, 12.0, Outcome.OK, chunk_at_s=(11.0,), due_at_s=9.5)
+
+    assert record.ttft_s == 1.5
+    assert record.to_json()["due_at_s"] == 9.5
+
+
+def test_arrivals_are_drawn_from_the_seed():
+    assert draw_arrivals(5, 2.0, 1) == draw_arrivals(5, 2.0, 1)
+    assert draw_arrivals(5, 2.0, 1) != draw_arrivals(5, 2.0, 2)
+    assert draw_arrivals(5, 4.0, 1) == pytest.approx([moment / 2 for moment in draw_arrivals(5, 2.0, 1)])
+
+
+@given(st.integers(0, 2**31))
+def test_gaps_between_arrivals_are_exponential(seed: int):
+    """Kolmogorov and Smirnov's distance of 2000 gaps exceeds 0.06 once in a million times."""
+    count, rate = 2000, 50.0
+    moments = (0.0, *draw_arrivals(count, rate, seed))
+    gaps = sorted(later - earlier for earlier, later in itertools.pairwise(moments))
+    expected = [1 - math.exp(-gap * rate) for gap in gaps]
+
+    assert max(abs(value - (index + 0.5) / count) for index, value in enumerate(expected)) < 0.06
+
+
+def sent(*spans: tuple[float, float]) -> list[RequestRecord]:
+    return [RequestRecord("p", 0, 1, sent_at_s, ended_at_s, Outcome.OK) for sent_at_s, ended_at_s in spans]
+
+
+def test_ramp_up_and_drain_lie_outside_of_full_load():
+    window = find_load_window(sent((0.0, 4.0), (1.0, 5.0), (4.0, 7.0)))
+
+    assert window == LoadWindow(most_in_flight=2, from_s=1.0, to_s=5.0, ramp_up_s=1.0, drain_s=2.0)
+
+
+def test_a_load_of_nothing_has_no_window():
+    assert find_load_window([]) is None
