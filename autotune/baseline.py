@@ -11,6 +11,7 @@ from autotune.interval import geometric_mean, mean_log
 from autotune.objectives import score
 from autotune.settings import StudySettings
 from autotune.trial import (
+    BootSpeed,
     CellMeasurement,
     EvaluationMeasurement,
     Figure,
@@ -36,7 +37,10 @@ def pool_baseline(trials: Sequence[TrialRecord], settings: StudySettings) -> Tri
         return boots[0] if boots else None
     # A cell that one boot measured twice counts once, as its last measurement.
     measured = [{cell.cell: cell for cell in boot.cells} for boot in boots]
-    cells = [_pool_cell([cells[cell] for cells in measured if cell in cells]) for cell in measured[0]]
+    cells = [
+        _pool_cell([(boot.number, cells[cell]) for boot, cells in zip(boots, measured, strict=True) if cell in cells])
+        for cell in measured[0]
+    ]
     evaluations = [boot.evaluation for boot in boots if boot.evaluation is not None]
     evaluation = _pool_evaluation(evaluations) if evaluations else None
     objectives = score(cells, evaluation, settings)
@@ -54,8 +58,9 @@ def with_one_baseline(trials: Sequence[TrialRecord], settings: StudySettings) ->
     return (pooled, *(trial for trial in trials if trial.kind is not TrialKind.BASELINE))
 
 
-def _pool_cell(cells: Sequence[CellMeasurement]) -> CellMeasurement:
-    """Pool one cell over boots."""
+def _pool_cell(numbered: Sequence[tuple[int, CellMeasurement]]) -> CellMeasurement:
+    """Pool one cell over boots, given with the numbers of their trials."""
+    cells = [cell for _number, cell in numbered]
     if len(cells) == 1:
         return cells[0]
     prompts = [cell.per_prompt_log_speed for cell in cells]
@@ -76,6 +81,10 @@ def _pool_cell(cells: Sequence[CellMeasurement]) -> CellMeasurement:
         per_prompt_log_speed=common,
         duration_s=math.fsum(cell.duration_s for cell in cells),
         notes=(f"pooled over {len(cells)} boots",),
+        boots=tuple(
+            BootSpeed(number, math.log(cell.decode_tokens_per_s.value), cell.per_prompt_log_speed)
+            for number, cell in numbered
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from autotune.trial import Figure
+from autotune.trial import CellMeasurement, Figure
 
 MIN_PAIRS: Final = 4
 """Fewest prompts that both sides answered before their differences give an interval of their own."""
@@ -40,6 +40,11 @@ class LogRatio:
     high: float | None = None
     degrees: int = 0
     pairs: int = 0
+
+    @property
+    def factor(self) -> float:
+        """The ratio: 1.1 is ten per cent faster."""
+        return math.exp(self.value)
 
     @property
     def gain(self) -> float:
@@ -81,33 +86,6 @@ def log_half_width(figure: Figure) -> float | None:
     return (math.log(figure.high) - math.log(figure.low)) / 2
 
 
-def compare(
-    ours: Figure,
-    theirs: Figure,
-    our_prompts: Mapping[str, float] | None = None,
-    their_prompts: Mapping[str, float] | None = None,
-) -> LogRatio:
-    """Return the log of ``ours`` over ``theirs``; paired by prompt where enough prompts are common to both.
-
-    The interval covers the noise inside the boots that were measured, not that between boots.
-
-    Args:
-        ours: a positive speed.
-        theirs: a positive speed.
-        our_prompts: prompt id -> mean log of that prompt's speed.
-        their_prompts: same for the other side.
-    """
-    common = sorted(set(our_prompts or {}) & set(their_prompts or {}))
-    if our_prompts is not None and their_prompts is not None and len(common) >= MIN_PAIRS:
-        return mean_log([our_prompts[prompt] - their_prompts[prompt] for prompt in common])
-    value = math.log(ours.value / theirs.value)
-    widths = (log_half_width(ours), log_half_width(theirs))
-    if widths[0] is None or widths[1] is None:
-        return LogRatio(value)
-    half = math.hypot(widths[0], widths[1])
-    return LogRatio(value, value - half, value + half)
-
-
 @dataclass(frozen=True, slots=True)
 class BootSpeeds:
     """What one boot measured of the cells that are compared.
@@ -127,6 +105,58 @@ class Component:
 
     variance: float
     degrees: int
+
+
+def compare_cells(pairs: Sequence[tuple[CellMeasurement, CellMeasurement]], weights: Sequence[float]) -> LogRatio:
+    """Return the log of one side's speed over the other's, over cells that both have measured; see :func:`compare_boots`.
+
+    The value is that of the weighted geometric means of the decode speeds. Where too few prompts are common to pair
+    them, the intervals of the figures themselves come on top, if they are known; else there is no interval.
+
+    Args:
+        pairs: for each cell ours and theirs; several boots of a side are in ``boots`` of its cells.
+        weights: one for each cell.
+    """
+    total = math.fsum(weights)
+    shares = [weight / total for weight in weights]
+    ours, theirs = zip(*pairs, strict=True)
+    ratio = compare_boots(_boots_of(ours, shares), _boots_of(theirs, shares), shares)
+    value = math.fsum(
+        share * math.log(mine.decode_tokens_per_s.value / other.decode_tokens_per_s.value)
+        for share, (mine, other) in zip(shares, pairs, strict=True)
+    )
+    half: float | None = None if ratio.high is None else ratio.high - ratio.value
+    if not ratio.pairs:
+        widths = [log_half_width(cell.decode_tokens_per_s) for pair in pairs for cell in pair]
+        known = [share * width for share, width in zip(_twice(shares), widths, strict=True) if width is not None]
+        half = math.hypot(half or 0.0, *known) if len(known) == len(widths) else None
+    if half is None:
+        return LogRatio(value, degrees=ratio.degrees)
+    return LogRatio(value, value - half, value + half, ratio.degrees, ratio.pairs)
+
+
+def _boots_of(cells: Sequence[CellMeasurement], shares: Sequence[float]) -> list[BootSpeeds]:
+    """Return the boots in which one side measured all of these cells."""
+    by_trial = [{boot.trial: boot for boot in cell.boots} for cell in cells]
+    numbers = sorted(set.intersection(*(set(boots) for boots in by_trial)))
+    if not numbers:
+        logs = [math.log(cell.decode_tokens_per_s.value) for cell in cells]
+        return [BootSpeeds(_weigh(shares, logs), tuple(cell.per_prompt_log_speed for cell in cells))]
+    return [
+        BootSpeeds(
+            _weigh(shares, [boots[number].log_speed for boots in by_trial]),
+            tuple(boots[number].per_prompt_log_speed for boots in by_trial),
+        )
+        for number in numbers
+    ]
+
+
+def _weigh(shares: Sequence[float], values: Sequence[float]) -> float:
+    return math.fsum(share * value for share, value in zip(shares, values, strict=True))
+
+
+def _twice(shares: Sequence[float]) -> list[float]:
+    return [share for share in shares for _side in range(2)]
 
 
 def compare_boots(ours: Sequence[BootSpeeds], theirs: Sequence[BootSpeeds], shares: Sequence[float]) -> LogRatio:

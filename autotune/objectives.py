@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from autotune.errors import ImpossibleMetric
-from autotune.interval import compare, geometric_mean
+from autotune.interval import compare_cells, geometric_mean
 from autotune.settings import StudySettings
 from autotune.trial import (
     Cell,
@@ -133,12 +133,7 @@ def _context_loss(
         for cell in expected_cells(settings):
             if cell.concurrency != concurrency or cell not in ours or cell not in theirs:
                 continue
-            ratio = compare(
-                ours[cell].decode_tokens_per_s,
-                theirs[cell].decode_tokens_per_s,
-                ours[cell].per_prompt_log_speed,
-                theirs[cell].per_prompt_log_speed,
-            )
+            ratio = compare_cells([(ours[cell], theirs[cell])], [1.0])
             best = ratio.value if ratio.high is None else ratio.high
             excess = min(-math.expm1(best) - allowed, slack)
             if worst[0] is None or excess > worst[0]:

@@ -102,6 +102,21 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class BootSpeed:
+    """What one boot measured of a cell that is pooled over boots.
+
+    Attributes:
+        trial: number of the trial.
+        log_speed: log of its decode tokens/s.
+        per_prompt_log_speed: as in :class:`CellMeasurement`.
+    """
+
+    trial: int
+    log_speed: float
+    per_prompt_log_speed: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class CellMeasurement:
     """What one cell of one boot measured. Speeds are tokens per second over all streams of the cell.
 
@@ -122,6 +137,7 @@ class CellMeasurement:
         notes: sentences the user should see.
         foreign: how it was seen that others used the server meanwhile; ``None`` when nothing was seen.
         step_time_s: time of one step (draft, verify) of one stream: accept length over its speed; ``None`` when unknown.
+        boots: what each boot measured, where this is pooled over boots; empty for one boot.
     """
 
     cell: Cell
@@ -140,6 +156,7 @@ class CellMeasurement:
     notes: tuple[str, ...] = ()
     foreign: str | None = None
     step_time_s: Figure | None = None
+    boots: tuple[BootSpeed, ...] = ()
 
 
 class Verdict(Enum):
@@ -163,11 +180,15 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProblemResult:
-    """Verdict of one problem with the sentence that explains it; ``reason`` is untrusted text."""
+    """Verdict of one answer with the sentence that explains it; ``reason`` is untrusted text.
+
+    ``sample`` counts the answers to one problem, from 0.
+    """
 
     problem: str
     verdict: Verdict
     reason: str = ""
+    sample: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +196,15 @@ class EvaluationMeasurement:
     """The coding evaluation of one boot.
 
     Attributes:
-        results: one per problem, in the order of the problem set.
+        results: one per answer, in the order of the problem set, the answers to one problem together.
         problem_set: hash of the problems asked, so that trials can be compared.
-        pass_at_1: share of problems passed, with its Wilson interval.
+        pass_at_1: share of answers that passed, with its interval.
         tokens_per_s: output tokens/s over the coding answers; ``None`` when unknown.
         accept_length: over the coding answers; ``None`` when speculation is off or unknown.
         duration_s: wall time, answers and judging.
+        pass_at_k: share of problems of which at least one of all their answers passed; ``None`` with one answer each.
+        cell: speed while the problems were answered, as any cell is measured; ``None`` when it could not be.
+        notes: sentences the user should see, what is odd about the answers' text first.
     """
 
     results: tuple[ProblemResult, ...]
@@ -189,6 +213,9 @@ class EvaluationMeasurement:
     tokens_per_s: float | None
     accept_length: float | None
     duration_s: float
+    pass_at_k: Figure | None = None
+    cell: CellMeasurement | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

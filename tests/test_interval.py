@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,15 +14,16 @@ from autotune.interval import (
     MIN_PAIRS,
     BootSpeeds,
     Component,
-    compare,
     compare_boots,
+    compare_cells,
     geometric_mean,
     half_width,
     mean_log,
     pooled_variance,
     student_quantile,
 )
-from autotune.trial import Figure
+from autotune.trial import BootSpeed, Figure
+from tests.records import make_cell
 
 SPEEDS = st.floats(1e-3, 1e6)
 
@@ -37,22 +39,41 @@ def test_one_value_has_a_mean_and_no_interval_and_none_has_nothing():
         mean_log([])
 
 
-def test_a_pair_of_boots_is_compared_prompt_by_prompt():
+def test_two_boots_are_compared_prompt_by_prompt():
     # Prompts differ by a factor of ten, the two sides by exactly one tenth each time.
     theirs = {f"p{index}": math.log(10.0 * (index + 1)) for index in range(8)}
     ours = {prompt: value + math.log(1.1) for prompt, value in theirs.items()}
 
-    ratio = compare(Figure(999.0, 2, 1.0, 9999.0), Figure(1.0, 2, 0.1, 9.0), ours, theirs)
+    ratio = compare_cells(
+        [(make_cell(1, 110.0, spread=0.9, prompts=ours), make_cell(1, 100.0, spread=0.9, prompts=theirs))], [1.0]
+    )
 
     assert ratio.gain == pytest.approx(0.1)
     assert ratio.low == pytest.approx(math.log(1.1))
     assert ratio.high == pytest.approx(math.log(1.1))
 
 
+def test_boots_of_a_pooled_baseline_are_in_the_interval():
+    prompts = {f"p{index}": float(index) for index in range(4)}
+    boots = tuple(
+        BootSpeed(number, math.log(100.0) + shift, {prompt: value + shift for prompt, value in prompts.items()})
+        for number, shift in ((0, -0.03), (5, 0.0), (9, 0.03))
+    )
+    pooled = replace(make_cell(1, 100.0, prompts=prompts), boots=boots)
+
+    ratio = compare_cells([(make_cell(1, 120.0, prompts=prompts), pooled)], [1.0])
+
+    assert ratio.degrees == 2
+    assert ratio.value == pytest.approx(math.log(1.2))
+    assert ratio.high == pytest.approx(math.log(1.2) + 4.302653 * 0.03 * math.sqrt(4 / 3))
+
+
 def test_without_enough_common_prompts_the_two_intervals_are_combined():
     few = {f"p{index}": 1.0 for index in range(MIN_PAIRS - 1)}
+    figures = (Figure(110.0, 2, 110 / 1.03, 110 * 1.03), Figure(100.0, 2, 100 / 1.04, 100 * 1.04))
+    ours, theirs = (replace(make_cell(1, 1.0, prompts=few), decode_tokens_per_s=figure) for figure in figures)
 
-    ratio = compare(Figure(110.0, 2, 110 / 1.03, 110 * 1.03), Figure(100.0, 2, 100 / 1.04, 100 * 1.04), few, few)
+    ratio = compare_cells([(ours, theirs)], [1.0])
 
     half = math.hypot(math.log(1.03), math.log(1.04))
     assert ratio.value == pytest.approx(math.log(1.1))
@@ -61,7 +82,7 @@ def test_without_enough_common_prompts_the_two_intervals_are_combined():
 
 
 def test_an_unknown_bound_leaves_the_ratio_without_an_interval():
-    ratio = compare(Figure(110.0, 2), Figure(100.0, 2, 99.0, 101.0))
+    ratio = compare_cells([(make_cell(1, 110.0), make_cell(1, 100.0, spread=0.01))], [1.0])
 
     assert (ratio.low, ratio.high) == (None, None)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autotune.baseline import with_one_baseline
-from autotune.interval import MIN_PAIRS, compare, student_quantile
+from autotune.interval import compare_cells, student_quantile
 from autotune.objectives import CONCURRENCIES, latest, weight
 from autotune.pareto import Choice, FrontPoint, choose, front
 from autotune.trial import Figure, TrialKind, TrialRecord, TrialState
@@ -129,9 +129,9 @@ def find(view: StudyView) -> Findings:
 def measure_gain(trial: TrialRecord, baseline: TrialRecord, concurrency: int, settings: StudySettings) -> Figure | None:
     """Return the speed relative to the baseline over the contexts that both have measured at one concurrency.
 
-    The value is the ratio of the two geometric means. The 95 % interval comes from comparing prompt by prompt, because
-    every trial gets the same prompts; it covers the noise within these boots, the noise between boots comes on top.
-    The count is that of compared prompts; 0 where a cell has too few in common, and was compared as a whole.
+    The value is the ratio of the two geometric means. The 95 % interval holds the noise between boots and what prompts
+    gain differently (:func:`autotune.interval.compare_boots`); it is unknown until a side was booted twice. The count is
+    that of compared prompts; 0 where a cell has too few in common, and was compared as a whole.
 
     Returns:
         ``None`` when they share no cell.
@@ -141,23 +141,10 @@ def measure_gain(trial: TrialRecord, baseline: TrialRecord, concurrency: int, se
     pairs = [(mine, other) for mine, other in pairs if mine.cell.concurrency == concurrency]
     if not pairs:
         return None
-    weights = [weight(mine.cell, settings) for mine, _ in pairs]
-    total = math.fsum(weights)
-    ratio = 0.0
-    prompts: list[int] = []
-    halves: list[float | None] = []
-    for share, (mine, other) in zip((each / total for each in weights), pairs, strict=True):
-        ours, base = mine.decode_tokens_per_s, other.decode_tokens_per_s
-        ratio += share * math.log(ours.value / base.value)
-        paired = compare(ours, base, mine.per_prompt_log_speed, other.per_prompt_log_speed)
-        halves.append(None if paired.low is None or paired.high is None else share * (paired.high - paired.low) / 2)
-        prompts.append(len(set(mine.per_prompt_log_speed) & set(other.per_prompt_log_speed)))
-    count = sum(prompts) if min(prompts) >= MIN_PAIRS else 0
-    known = [half for half in halves if half is not None]
-    if len(known) < len(halves):
-        return Figure(math.exp(ratio), count)
-    half = math.hypot(*known)
-    return Figure(math.exp(ratio), count, math.exp(ratio - half), math.exp(ratio + half))
+    ratio = compare_cells(pairs, [weight(mine.cell, settings) for mine, _ in pairs])
+    if not ratio.degrees or ratio.low is None or ratio.high is None:
+        return Figure(ratio.factor, ratio.pairs)
+    return Figure(ratio.factor, ratio.pairs, math.exp(ratio.low), math.exp(ratio.high))
 
 
 def estimate_noise(trials: Sequence[TrialRecord]) -> Noise | None:

@@ -24,8 +24,8 @@ Study sample in studies/sample
   why:         trial 3 is the largest geometric mean of both gains on the front while losing at most 0% at either \
 concurrency: +8.9% at C=1 and +20.6% at C=32 against the baseline
   gain:        not proven: the noise between boots is unknown: 2 boots of the baseline, three are needed
-  C=1:         110 (107 to 113, n=8) tokens/s, +8.9% (+8.7 to +9.1, n=8) against the baseline
-  C=32:        960 (932 to 989, n=32) tokens/s, +20.6% (+20.4 to +20.8, n=32) against the baseline
+  C=1:         110 (107 to 113, n=8) tokens/s, +8.9% (-12.4 to +35.4, n=8) against the baseline
+  C=32:        960 (932 to 989, n=32) tokens/s, +20.6% (+8.1 to +34.6, n=32) against the baseline
   pass@1:      80% (55 to 100, n=10)
   noise:       2 boots of the baseline differ by 1.4%; three are needed to say which gain can be proven
    trial  kind      state       configuration                 C=1 tok/s    gain  C=32 tok/s    gain  pass@1  accept
