@@ -67,6 +67,20 @@ def _check_variable(name: str) -> str:
     return name
 
 
+def _check_mix(mix: dict[str, float]) -> dict[str, float]:
+    """Refuse a mix of prompts that names none, or one that does not exist."""
+    unknown = sorted(set(mix) - set(PROMPT_KINDS))
+    if unknown or not mix:
+        kinds = ", ".join(PROMPT_KINDS)
+        msg = (
+            f"{', '.join(unknown)} is no kind of prompt: choose of {kinds}"
+            if unknown
+            else f"name at least one of {kinds}"
+        )
+        raise ValueError(msg)
+    return mix
+
+
 def _check_host(host: str) -> str:
     try:
         ipaddress.ip_address(host)
@@ -78,6 +92,9 @@ def _check_host(host: str) -> str:
             ) from None
     return host
 
+
+PROMPT_KINDS: Final = ("code", "chat", "reasoning", "long")
+"""What prompts can be about."""
 
 _TABLE_TAG: Final = "(table)"
 
@@ -91,6 +108,7 @@ Whole = Annotated[int, Field(strict=True)]
 Positive = Annotated[float, Field(gt=0, strict=True)]
 Weight = Annotated[float, Field(gt=0, le=1e6, strict=True)]
 Count = Annotated[int, Field(ge=1, strict=True)]
+Mix = Annotated[dict[str, Weight], AfterValidator(_check_mix)]
 Share = Annotated[float, Field(ge=0, le=1, strict=True)]
 Seed = Annotated[int, Field(ge=0, strict=True), AfterValidator(_check_seed)]
 SamplerSeed = Annotated[int, Field(ge=0, strict=True), AfterValidator(_check_sampler_seed)]
@@ -123,6 +141,11 @@ class ServerSettings(_Section):
     )
     host: Host = Field("127.0.0.1", description="Address the server listens on.")
     port: Whole = Field(30110, ge=1, le=65535, description="Port the server listens on.")
+    api_key_variable: Variable | None = Field(
+        None,
+        description="Environment variable of the tuner that holds the API key of the server; the key itself is written "
+        "nowhere. Default: none is sent.",
+    )
     ready_timeout_s: Positive = Field(
         300.0, description="Longest time from start to the first checked generation, in seconds."
     )
@@ -224,10 +247,17 @@ class CellSettings(_Section):
     """One context length at one concurrency."""
 
     context: Count = Field(
-        description="Prompt length in tokens, approximately; the exact count comes from the server's usage."
+        description="Prompt length in tokens, chat template included, counted by the server's usage; prompts are brought to "
+        "exactly this length."
     )
     concurrency: Count = Field(description="Requests in flight.")
     requests: Count | None = Field(None, description="Requests per repeat; default: the concurrency, at least 4.")
+    arrival_rate_per_s: Positive | None = Field(
+        None,
+        description="Requests a second, at random moments (Poisson, drawn from `sampling.seed`), at most `concurrency` of "
+        "them in flight; default: a new request leaves as soon as one has ended.",
+    )
+    mix: Mix | None = Field(None, description="Kinds of prompts of this cell; default: those of `benchmark.mix`.")
 
     @property
     def cell(self) -> Cell:
@@ -258,6 +288,11 @@ class BenchmarkSettings(_Section):
     ignore_eos: Switch = Field(
         False, description="Go on past the end of the answer; changes what is measured, so off by default."
     )
+    mix: Mix = Field(
+        {"code": 1.0},
+        description="Share of each kind of prompt: `code` (Python modules), `chat` (advice over several turns), `reasoning` "
+        "(word problems), `long` (a document and a request about it), for example `{ code = 2, chat = 1 }`.",
+    )
     sampling: SamplingSettings = Field(SamplingSettings(), description="How tokens are chosen.")
     connect_timeout_s: Positive = Field(10.0, description="Limit for opening a connection.")
     first_token_timeout_s: Positive = Field(120.0, description="Limit from request to first token.")
@@ -273,11 +308,30 @@ class EvaluationSettings(_Section):
     problems: Count | None = Field(
         None, description="How many problems, a fixed subset stated by number; default: all."
     )
+    problem_file: str | None = Field(
+        None,
+        description="HumanEval+ or MBPP+ as EvalPlus publishes them (JSON lines, also gzipped) instead of our problems.",
+    )
+    samples: Count = Field(1, description="Answers to each problem, each with a seed of its own.")
     concurrency: Count = Field(16, description="Answers asked for at once.")
     max_tokens: Count = Field(512, description="Token limit of an answer.")
+    answers_limit_s: Positive = Field(
+        1800.0, description="Wall time for all answers; what has not come by then counts as not answered."
+    )
     time_limit_s: Positive = Field(5.0, description="Wall time that one judged program may take.")
     memory_limit_mb: Count = Field(512, description="Address space that one judged program may take.")
+    isolation: Literal["required", "run generated code without isolation"] = Field(
+        "required",
+        description="Where the sandbox does not hold: refuse, or go on with the layers that do.",
+    )
     sampling: SamplingSettings = Field(SamplingSettings(), description="How tokens are chosen.")
+
+    @model_validator(mode="after")
+    def _samples_differ(self) -> EvaluationSettings:
+        if self.samples > 1 and self.sampling.temperature == 0:
+            msg = "samples above 1 need sampling.temperature above 0: greedy answers to a problem are all the same"
+            raise ValueError(msg)
+        return self
 
 
 class ObjectiveSettings(_Section):

@@ -12,6 +12,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from autotune.benchmark.client import ChatRequest
 from autotune.benchmark.request_record import RequestRecord
 
+_PUNCTUAL_S = 0.1
+"""Later than a busy machine sends a request that is due."""
+
 Ask = Callable[[ChatRequest], Awaitable[RequestRecord]]
 
 
@@ -103,7 +106,19 @@ async def run_arrivals(
     return [records[index] for index in range(len(requests))]
 
 
-def draw_arrivals(count: int, rate_per_s: float, seed: int) -> tuple[float, ...]:
+def find_waiting(records: Sequence[RequestRecord]) -> str | None:
+    """Say how many requests left late because as many as allowed were in flight; ``None`` when none did."""
+    waits_s = [record.sent_at_s - record.due_at_s for record in records if record.due_at_s is not None]
+    late_s = [wait_s for wait_s in waits_s if wait_s > _PUNCTUAL_S]
+    if not late_s:
+        return None
+    return (
+        f"{len(late_s)} of {len(waits_s)} requests left up to {max(late_s):.1f} s after they were due, because the server "
+        "was still answering as many as the concurrency allows; times to first token include the wait"
+    )
+
+
+def draw_arrivals(count: int, rate_per_s: float, seed: str) -> tuple[float, ...]:
     """Draw the moments of a Poisson process: gaps are independent and exponential with mean ``1 / rate_per_s``.
 
     Args:

@@ -8,6 +8,8 @@ from typing import Any
 
 import httpx
 
+from autotune.api_key import ApiKey
+
 _LARGEST_ANSWER = 16 * 1024 * 1024
 _CONNECT_TIMEOUT_S = 5.0
 
@@ -24,7 +26,7 @@ class Unanswered(Exception):
         self.is_refused = is_refused
 
 
-def fetch_json(url: str, *, body: Any = None, timeout_s: float) -> tuple[int, Any]:
+def fetch_json(url: str, *, body: Any = None, timeout_s: float, api_key: ApiKey | None = None) -> tuple[int, Any]:
     """Send a GET, or a POST when there is a body; return the status and the parsed answer.
 
     An answer that is not JSON is returned as ``None``.
@@ -33,30 +35,32 @@ def fetch_json(url: str, *, body: Any = None, timeout_s: float) -> tuple[int, An
         url: what is asked.
         body: of the POST.
         timeout_s: as in :func:`fetch`.
+        api_key: as in :func:`fetch`.
 
     Raises:
         Unanswered: as :func:`fetch`.
     """
-    status, data = fetch(url, body=body, timeout_s=timeout_s)
+    status, data = fetch(url, body=body, timeout_s=timeout_s, api_key=api_key)
     try:
         return status, json.loads(data)
     except (ValueError, RecursionError):
         return status, None
 
 
-def fetch(url: str, *, body: Any = None, timeout_s: float) -> tuple[int, bytes]:
+def fetch(url: str, *, body: Any = None, timeout_s: float, api_key: ApiKey | None = None) -> tuple[int, bytes]:
     """Send a GET, or a POST when there is a body; return the status and the bytes of the answer.
 
     Args:
         url: what is asked.
         body: of the POST, sent as JSON.
         timeout_s: for everything together, from connecting to the last byte: bytes that drip do not prolong it.
+        api_key: sent along.
 
     Raises:
         Unanswered: refused, reset, timed out, larger than 16 MiB, or not a URL.
     """
     try:
-        return asyncio.run(_fetch(url, body, timeout_s))
+        return asyncio.run(_fetch(url, body, timeout_s, api_key))
     except httpx.ConnectError as error:
         raise Unanswered("connection refused", is_refused=True) from error
     except (httpx.TimeoutException, TimeoutError) as error:
@@ -80,14 +84,16 @@ def find_interrupt(error: BaseException) -> KeyboardInterrupt | None:
     return seen
 
 
-async def _fetch(url: str, body: Any, timeout_s: float) -> tuple[int, bytes]:
+async def _fetch(url: str, body: Any, timeout_s: float, api_key: ApiKey | None) -> tuple[int, bytes]:
     """Return the status and the bytes of the answer."""
     timeout = httpx.Timeout(timeout_s, connect=min(_CONNECT_TIMEOUT_S, timeout_s))
     data = bytearray()
     async with (
         asyncio.timeout(timeout_s),  # httpx counts anew at each byte
         httpx.AsyncClient(timeout=timeout, trust_env=False) as client,
-        client.stream("GET" if body is None else "POST", url, json=body) as response,
+        client.stream(
+            "GET" if body is None else "POST", url, json=body, headers=api_key.headers if api_key else None
+        ) as response,
     ):
         async for chunk in response.aiter_bytes():
             data += chunk

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from autotune.api_key import ApiKey, read_api_key
 from autotune.errors import HostError, MeasurementError, ServerError, SettingsError
 from autotune.search_space import SearchSpace
 from autotune.servers import sglang_log
@@ -72,6 +73,7 @@ class SglangDialect(ServerDialect):
                 f"{url}/generate",
                 body={"text": _PROBE_PROMPT, "sampling_params": sampling},
                 timeout_s=_PROBE_TIMEOUT_S,
+                api_key=self._api_key,
             )
         except Unanswered as error:
             return Probe(Phase.REFUSED if error.is_refused else Phase.UNREADY, str(error))
@@ -103,7 +105,7 @@ class SglangDialect(ServerDialect):
         """Ask its load reports, then its metrics, twice: their gauges are stale while it idles."""
         try:
             for path in ("/v1/loads", "/get_load"):
-                status, body = fetch_json(f"{url}{path}", timeout_s=_INFO_TIMEOUT_S)
+                status, body = fetch_json(f"{url}{path}", timeout_s=_INFO_TIMEOUT_S, api_key=self._api_key)
                 if status == 200 and (count := count_in_loads(body)) is not None:
                     return count
             before = self._fetch_metrics(url)
@@ -140,15 +142,20 @@ class SglangDialect(ServerDialect):
         """Say why a boot failed, from its log."""
         return sglang_log.classify_failure(log_lines, exit_code)
 
+    @property
+    def _api_key(self) -> ApiKey | None:
+        """Read when it is needed: putting a server back needs none."""
+        return read_api_key(self._server.api_key_variable)
+
     def _fetch_metrics(self, url: str) -> str | None:
-        status, text = fetch(f"{url}/metrics", timeout_s=_INFO_TIMEOUT_S)
+        status, text = fetch(f"{url}/metrics", timeout_s=_INFO_TIMEOUT_S, api_key=self._api_key)
         return text.decode("utf-8", "replace") if status == 200 else None
 
     def _fetch_info(self, url: str) -> dict[str, ParameterValue]:
         """Read ``/server_info``, under its old name where it has no new one."""
         for path in ("/server_info", "/get_server_info"):
             try:
-                status, body = fetch_json(f"{url}{path}", timeout_s=_INFO_TIMEOUT_S)
+                status, body = fetch_json(f"{url}{path}", timeout_s=_INFO_TIMEOUT_S, api_key=self._api_key)
             except Unanswered as error:
                 raise MeasurementError(f"the effective flags cannot be read: {error}", where=f"{url}{path}") from error
             if status == 404:

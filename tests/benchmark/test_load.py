@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.benchmark.client import ChatRequest
-from autotune.benchmark.load import LoadWindow, draw_arrivals, find_load_window, run_arrivals, run_closed_loop
+from autotune.benchmark.load import (
+    LoadWindow,
+    draw_arrivals,
+    find_load_window,
+    find_waiting,
+    run_arrivals,
+    run_closed_loop,
+)
 from autotune.benchmark.request_record import Outcome, RequestRecord
 
 
@@ -114,13 +121,13 @@ def test_the_first_token_counts_from_when_the_request_was_due():
 
 
 def test_arrivals_are_drawn_from_the_seed():
-    assert draw_arrivals(5, 2.0, 1) == draw_arrivals(5, 2.0, 1)
-    assert draw_arrivals(5, 2.0, 1) != draw_arrivals(5, 2.0, 2)
-    assert draw_arrivals(5, 4.0, 1) == pytest.approx([moment / 2 for moment in draw_arrivals(5, 2.0, 1)])
+    assert draw_arrivals(5, 2.0, "a") == draw_arrivals(5, 2.0, "a")
+    assert draw_arrivals(5, 2.0, "a") != draw_arrivals(5, 2.0, "b")
+    assert draw_arrivals(5, 4.0, "a") == pytest.approx([moment / 2 for moment in draw_arrivals(5, 2.0, "a")])
 
 
-@given(st.integers(0, 2**31))
-def test_gaps_between_arrivals_are_exponential(seed: int):
+@given(st.text())
+def test_gaps_between_arrivals_are_exponential(seed: str):
     """Kolmogorov and Smirnov's distance of 2000 gaps exceeds 0.06 once in a million times."""
     count, rate = 2000, 50.0
     moments = (0.0, *draw_arrivals(count, rate, seed))
@@ -142,3 +149,14 @@ def test_ramp_up_and_drain_lie_outside_of_full_load():
 
 def test_a_load_of_nothing_has_no_window():
     assert find_load_window([]) is None
+
+
+def test_requests_that_waited_for_a_place_are_told():
+    def waited(seconds: float) -> RequestRecord:
+        return RequestRecord("p", 0, 1, 10.0 + seconds, 20.0, Outcome.OK, due_at_s=10.0)
+
+    sentence = find_waiting([waited(0.0), waited(0.05), waited(2.5), waited(1.0)])
+
+    assert sentence is not None
+    assert sentence.startswith("2 of 4 requests left up to 2.5 s after they were due")
+    assert find_waiting([waited(0.05), *sent((0.0, 9.0))]) is None
