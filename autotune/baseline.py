@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from autotune.interval import geometric_mean, mean_log
 from autotune.objectives import score
+from autotune.pass_rate import score_pass_at_1
 from autotune.settings import StudySettings
 from autotune.trial import (
     BootSpeed,
@@ -19,7 +19,6 @@ from autotune.trial import (
     TrialKind,
     TrialRecord,
     TrialState,
-    Verdict,
 )
 
 
@@ -103,20 +102,14 @@ def _pool_figure(figures: Sequence[Figure]) -> Figure:
 
 
 def _pool_evaluation(evaluations: Sequence[EvaluationMeasurement]) -> EvaluationMeasurement:
-    """Pool verdicts by majority; a tie is the first boot's verdict."""
+    """Keep every answer of every boot: the exact test and the interval of pass@1 take them for what they are."""
     if len(evaluations) == 1:
         return evaluations[0]
-    passed = Counter(item.problem for each in evaluations for item in each.results if item.verdict is Verdict.PASSED)
-    results = []
-    for item in evaluations[0].results:
-        share = passed[item.problem] / len(evaluations)
-        if share > 0.5:
-            results.append(ProblemResult(item.problem, Verdict.PASSED, f"passed in {passed[item.problem]} boots"))
-        elif share < 0.5 and item.verdict is Verdict.PASSED:
-            results.append(ProblemResult(item.problem, Verdict.WRONG, "failed in most boots"))
-        else:
-            results.append(item)
-    share = sum(item.verdict is Verdict.PASSED for item in results) / len(results) if results else 0.0
-    raw = evaluations[0].pass_at_1
-    pass_at_1 = raw if share == raw.value else Figure(share, len(results))
-    return replace(evaluations[0], results=tuple(results), pass_at_1=pass_at_1)
+    results: dict[str, list[ProblemResult]] = {}
+    for each in evaluations:
+        for item in each.results:
+            known = results.setdefault(item.problem, [])
+            known.append(replace(item, sample=len(known)))
+    pooled = tuple(item for items in results.values() for item in items)
+    pass_at_1 = score_pass_at_1(pooled)
+    return replace(evaluations[0], results=pooled, pass_at_1=pass_at_1 or evaluations[0].pass_at_1, pass_at_k=None)

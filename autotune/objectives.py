@@ -9,6 +9,7 @@ from typing import Final
 
 from autotune.errors import ImpossibleMetric
 from autotune.interval import compare_cells, geometric_mean
+from autotune.pass_rate import probability_of_fewer, tally_results
 from autotune.settings import StudySettings
 from autotune.trial import (
     Cell,
@@ -18,7 +19,6 @@ from autotune.trial import (
     Objectives,
     TrialRecord,
     TrialState,
-    Verdict,
 )
 
 CONCURRENCIES: Final = (1, 32)
@@ -148,22 +148,13 @@ def _context_loss(
 def paired_p_value(ours: EvaluationMeasurement, theirs: EvaluationMeasurement) -> float | None:
     """Return the one-sided exact probability of so many new failures if pass@1 were no worse than the other's.
 
-    Only problems that both answered count, and of those only the ones judged differently (McNemar's exact test).
+    Only problems that both answered count; see :func:`autotune.pass_rate.probability_of_fewer`.
 
     Returns:
         ``None`` when the two have no problem in common.
     """
-    before = {item.problem: item.verdict for item in theirs.results}
-    pairs = [
-        (item.verdict is Verdict.PASSED, before[item.problem] is Verdict.PASSED)
-        for item in ours.results
-        if item.problem in before and Verdict.NO_ANSWER not in (item.verdict, before[item.problem])
-    ]
-    if not pairs:
-        return None
-    lost = sum(was and not now for now, was in pairs)
-    changed = sum(was != now for now, was in pairs)
-    return float(sum(math.comb(changed, count) for count in range(lost, changed + 1)) / 2**changed)
+    here, there = tally_results(ours.results), tally_results(theirs.results)
+    return probability_of_fewer([(here[problem], there[problem]) for problem in here if problem in there])
 
 
 def _pass_guard(

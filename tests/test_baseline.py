@@ -66,7 +66,8 @@ def test_a_cell_that_one_boot_measured_twice_counts_once():
     assert pooled.cells[1].decode_tokens_per_s.value == pytest.approx(100.0)
 
 
-def test_a_problem_passes_when_most_boots_pass_it():
+def test_the_answers_of_every_boot_count_as_answers_to_the_same_problems():
+    """A majority over boots would be nearer to 0 and 1 than one boot is, and call equal trials worse."""
     boots = [
         replace(boot(number, 100), evaluation=make_trial(0, pass_at_1=share).evaluation)
         for number, share in enumerate((0.5, 0.75, 0.75))
@@ -76,4 +77,7 @@ def test_a_problem_passes_when_most_boots_pass_it():
 
     assert pooled is not None
     assert pooled.objectives.pass_at_1 is not None
-    assert pooled.objectives.pass_at_1.value == 0.75
+    assert pooled.objectives.pass_at_1.value == pytest.approx(2 / 3)
+    assert pooled.evaluation is not None
+    assert {0, 1, 2} == {item.sample for item in pooled.evaluation.results}
+    assert len({(item.problem, item.sample) for item in pooled.evaluation.results}) == pooled.objectives.pass_at_1.count

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from autotune.api_key import ApiKey
 from autotune.benchmark.accept_length import Reading, choose_accept_length, read_counters
 from autotune.benchmark.client import ChatClient, ChatRequest, RequestLimits, render_request
 from autotune.benchmark.event_loop import run
@@ -20,7 +21,8 @@ from autotune.errors import NothingSucceeded, ProblemSetChanged, TooManyFailures
 from autotune.evaluation.extract import Extraction, extract_code
 from autotune.evaluation.problem import Problem, hash_problems, load_problems
 from autotune.evaluation.sandbox import Sandbox
-from autotune.evaluation.scoring import render_notes, score_pass_at_1, truncated_share
+from autotune.evaluation.scoring import render_notes, truncated_share
+from autotune.pass_rate import score_pass_at_1
 from autotune.servers.server_metrics import subtract
 from autotune.settings import EvaluationSettings
 from autotune.trial import EvaluationMeasurement, Figure, ProblemResult, Verdict
@@ -67,6 +69,7 @@ class Evaluation:
         speculative: bool = True,
         problem_set: str | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        api_key: ApiKey | None = None,
     ) -> None:
         self._url = url
         self._settings = settings
@@ -75,6 +78,7 @@ class Evaluation:
         self._speculative = speculative
         self._problem_set = problem_set
         self._clock = clock
+        self._api_key = api_key
 
     def run(self) -> EvaluationMeasurement:
         """Ask all problems, then judge the answers.
@@ -128,8 +132,10 @@ class Evaluation:
 
     async def _ask(self, problems: Sequence[Problem], problem_set: str, file: RecordFile) -> _Answers:
         async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(ChatClient(self._url, _LIMITS, clock=self._clock))
-            probe = await stack.enter_async_context(ServerProbe(self._url, _PROBE_TIMEOUT_S))
+            client = await stack.enter_async_context(
+                ChatClient(self._url, _LIMITS, clock=self._clock, api_key=self._api_key)
+            )
+            probe = await stack.enter_async_context(ServerProbe(self._url, _PROBE_TIMEOUT_S, api_key=self._api_key))
             model = await probe.fetch_model()
             requests = [self._render(model, index, problem) for index, problem in enumerate(problems)]
             flush = await probe.flush_cache()

@@ -6,11 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autotune.objectives import paired_p_value
-from autotune.trial import EvaluationMeasurement, Figure, ProblemResult, Verdict
+from autotune.pass_rate import probability_of_fewer, tally_results
+from autotune.trial import EvaluationMeasurement, ProblemResult, Verdict
 
-Z_95 = 1.959963984540054
-"""Two-sided 95 % quantile of the normal distribution."""
 MANY_TRUNCATED = 0.1
 """Share of truncated answers above which the token limit, or the configuration, is in doubt."""
 
@@ -20,49 +18,25 @@ class PairedComparison:
     """Two boots on the same problems.
 
     Attributes:
-        better: problems passed here and not there.
-        worse: problems passed there and not here.
-        p_worse: one-sided exact probability of at least so many among the changed being worse, if both were equally
-            good (McNemar's exact test); ``None`` when no problem was answered by both.
+        problems: that both answered.
+        better: problems of which a larger share of answers passed here.
+        worse: problems of which a larger share passed there.
+        difference: mean over problems of share here minus share there; ``None`` without a common problem.
+        p_worse: one-sided exact probability of so few passes here if both were equally good; ``None`` when no problem
+            was answered by both.
+        p_different: two-sided, twice the smaller of the two one-sided ones.
     """
 
+    problems: int
     better: int
     worse: int
+    difference: float | None
     p_worse: float | None
-
-
-def wilson_interval(passed: int, count: int) -> tuple[float, float]:
-    """Return Wilson's 95 % score interval of a share; it stays inside 0 to 1 and has a width at both ends.
-
-    >>> [round(bound, 4) for bound in wilson_interval(8, 10)]
-    [0.4902, 0.9433]
-
-    Raises:
-        ValueError: nothing was counted, or more passed than were counted.
-    """
-    if count < 1 or not 0 <= passed <= count:
-        raise ValueError(f"{passed} of {count} is no share")
-    share, square = passed / count, Z_95**2
-    centre = (share + square / (2 * count)) / (1 + square / count)
-    half = Z_95 * math.sqrt(share * (1 - share) / count + square / (4 * count**2)) / (1 + square / count)
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
-def score_pass_at_1(results: Sequence[ProblemResult]) -> Figure | None:
-    """Return the share of the answered problems that passed, with Wilson's interval; ``None`` without an answer.
-
-    A request that failed says nothing about the answers, so its problem is not counted.
-    """
-    verdicts = [result.verdict for result in results if result.verdict is not Verdict.NO_ANSWER]
-    if not verdicts:
-        return None
-    passed = sum(verdict is Verdict.PASSED for verdict in verdicts)
-    low, high = wilson_interval(passed, len(verdicts))
-    return Figure(passed / len(verdicts), len(verdicts), low, high)
+    p_different: float | None
 
 
 def truncated_share(results: Sequence[ProblemResult]) -> float | None:
-    """Return the share of answered problems that the token limit cut off; ``None`` without an answer.
+    """Return the share of answers that the token limit cut off; ``None`` without an answer.
 
     Shown beside pass@1: above :data:`MANY_TRUNCATED` the limit is too small or the configuration ill.
     """
@@ -84,10 +58,16 @@ def render_notes(results: Sequence[ProblemResult]) -> tuple[str, ...]:
 
 def compare_paired(ours: EvaluationMeasurement, theirs: EvaluationMeasurement) -> PairedComparison:
     """Compare two boots problem by problem, over the problems that both answered."""
-    before = {result.problem: result.verdict for result in theirs.results}
-    pairs = [
-        (result.verdict is Verdict.PASSED, before[result.problem] is Verdict.PASSED)
-        for result in ours.results
-        if result.problem in before and Verdict.NO_ANSWER not in (result.verdict, before[result.problem])
-    ]
-    return PairedComparison(pairs.count((True, False)), pairs.count((False, True)), paired_p_value(ours, theirs))
+    here, there = tally_results(ours.results), tally_results(theirs.results)
+    pairs = [(here[problem], there[problem]) for problem in here if problem in there]
+    differences = [one.share - other.share for one, other in pairs]
+    p_worse = probability_of_fewer(pairs)
+    p_better = probability_of_fewer([(other, one) for one, other in pairs])
+    return PairedComparison(
+        problems=len(pairs),
+        better=sum(difference > 0 for difference in differences),
+        worse=sum(difference < 0 for difference in differences),
+        difference=math.fsum(differences) / len(pairs) if pairs else None,
+        p_worse=p_worse,
+        p_different=None if p_worse is None or p_better is None else min(1.0, 2 * min(p_worse, p_better)),
+    )

@@ -12,7 +12,7 @@ from autotune.errors import NothingSucceeded, ProblemSetChanged, SandboxUnavaila
 from autotune.evaluation.evaluation import Evaluation
 from autotune.evaluation.problem import hash_problems, load_problems
 from autotune.evaluation.sandbox import Sandbox
-from autotune.evaluation.scoring import wilson_interval
+from autotune.pass_rate import wilson_interval
 from autotune.settings import EvaluationSettings, SamplingSettings
 from autotune.trial import Verdict
 from tests.evaluation.answering_server import Answer, answering_server

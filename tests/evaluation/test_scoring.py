@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from autotune.evaluation.scoring import compare_paired, score_pass_at_1, truncated_share, wilson_interval
+from autotune.evaluation.scoring import compare_paired, truncated_share
+from autotune.pass_rate import score_pass_at_1, wilson_interval
 from autotune.trial import EvaluationMeasurement, Figure, ProblemResult, Verdict
 
 PASSED, WRONG, NO_ANSWER, TRUNCATED = Verdict.PASSED, Verdict.WRONG, Verdict.NO_ANSWER, Verdict.TRUNCATED
@@ -13,37 +12,6 @@ PASSED, WRONG, NO_ANSWER, TRUNCATED = Verdict.PASSED, Verdict.WRONG, Verdict.NO_
 def measurement(*verdicts: Verdict) -> EvaluationMeasurement:
     results = tuple(ProblemResult(f"p{index}", verdict) for index, verdict in enumerate(verdicts))
     return EvaluationMeasurement(results, "set", Figure(0.5, len(results)), None, None, 1.0)
-
-
-@pytest.mark.parametrize(
-    ("passed", "count", "low", "high"),
-    [
-        (0, 10, 0.0, 0.2775),
-        (10, 10, 0.7225, 1.0),
-        (5, 10, 0.2366, 0.7634),
-        (81, 263, 0.2553, 0.3662),
-        (4, 5, 0.3755, 0.9638),
-    ],
-)
-def test_wilsons_interval_has_its_published_values(passed, count, low, high):
-    assert (low, high) == tuple(round(bound, 4) for bound in wilson_interval(passed, count))
-
-
-@given(st.integers(1, 500).flatmap(lambda count: st.tuples(st.integers(0, count), st.just(count))))
-def test_the_interval_holds_the_share_and_mirrors_failures(case):
-    passed, count = case
-    low, high = wilson_interval(passed, count)
-    mirrored = wilson_interval(count - passed, count)
-
-    assert 0 <= low <= passed / count + 1e-12
-    assert passed / count - 1e-12 <= high <= 1
-    assert pytest.approx((low, high)) == (1 - mirrored[1], 1 - mirrored[0])
-
-
-@pytest.mark.parametrize(("passed", "count"), [(0, 0), (3, 2), (-1, 2)])
-def test_no_share_has_no_interval(passed, count):
-    with pytest.raises(ValueError, match="is no share"):
-        wilson_interval(passed, count)
 
 
 def test_pass_at_1_is_the_share_of_answered_problems_that_passed():
