@@ -102,6 +102,50 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class Distribution:
+    """How a quantity is spread: percentiles by nearest rank.
+
+    Attributes:
+        count: values.
+        mean: their mean.
+        p50: half of them are not larger; the others likewise.
+        p90: see ``p50``.
+        p95: see ``p50``.
+        p99: see ``p50``.
+        largest: the largest.
+    """
+
+    count: int
+    mean: float
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    largest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """How times are spread in one cell; ``None`` is unknown.
+
+    Attributes:
+        ttft_s: time to the first token, over requests.
+        tpot_s: time per output token after the first, over requests.
+        itl_s: time between tokens, over tokens: the gap before a chunk shared out among its tokens.
+        chunk_gap_s: gaps between chunks, which is what a reader sees stall.
+        request_s: from sending to the last token, over requests.
+        decode_tokens_per_s: of one request, over requests.
+    """
+
+    ttft_s: Distribution | None = None
+    tpot_s: Distribution | None = None
+    itl_s: Distribution | None = None
+    chunk_gap_s: Distribution | None = None
+    request_s: Distribution | None = None
+    decode_tokens_per_s: Distribution | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class BootSpeed:
     """What one boot measured of a cell that is pooled over boots.
 
@@ -138,6 +182,9 @@ class CellMeasurement:
         foreign: how it was seen that others used the server meanwhile; ``None`` when nothing was seen.
         step_time_s: time of one step (draft, verify) of one stream: accept length over its speed; ``None`` when unknown.
         boots: what each boot measured, where this is pooled over boots; empty for one boot.
+        latencies: how times are spread over requests and tokens.
+        prefill_tokens_per_s: prompt tokens computed, over the time in which a request waited for its first token.
+        round_log_speeds: log of the decode tokens/s of each round, all with the same prompts; empty when there was one.
     """
 
     cell: Cell
@@ -157,6 +204,9 @@ class CellMeasurement:
     foreign: str | None = None
     step_time_s: Figure | None = None
     boots: tuple[BootSpeed, ...] = ()
+    latencies: Latencies | None = None
+    prefill_tokens_per_s: Figure | None = None
+    round_log_speeds: tuple[float, ...] = ()
 
 
 class Verdict(Enum):

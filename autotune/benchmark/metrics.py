@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotune.benchmark.decode_window import Contribution, DecodeWindow, Stream, find_window
+from autotune.benchmark.latency import measure_latencies, measure_prefill
 from autotune.benchmark.request_record import RequestRecord
+from autotune.benchmark.success_rate import SuccessCount
 from autotune.errors import ImpossibleMetric, NothingSucceeded, TooManyFailures, UsageMissing
 from autotune.interval import student_quantile
 from autotune.trial import Cell, CellMeasurement, Figure
@@ -24,10 +26,17 @@ _FEWEST_PAIRS = 3
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The records of one repeat and its wall time, from the first request sent to the last one ended."""
+    """The records of one repeat, in the order in which they were sent.
+
+    Attributes:
+        records: one for each request.
+        duration_s: wall time from the first request sent to the last one ended.
+        round: repeats of one round have prompts of their own; every round sends the same prompts again.
+    """
 
     records: tuple[RequestRecord, ...]
     duration_s: float
+    round: int = 0
 
 
 def measure_repeats(
@@ -35,32 +44,38 @@ def measure_repeats(
     repeats: Sequence[Repeat],
     *,
     min_success_rate: float,
+    earlier: SuccessCount | None = None,
     accept_length: Figure | None = None,
     notes: Sequence[str] = (),
 ) -> CellMeasurement:
     """Turn the records of a cell into its measurement; only requests that ended ok count in any figure.
 
     ``decode_tokens_per_s``: see :mod:`autotune.benchmark.decode_window`, without the last chunk of answers that ended by
-    their token limit; its interval treats requests as the sample and the figure as a ratio of sums. ``total_tokens_per_s``: output tokens of all repeats over their wall time, prefill,
-    ramp-up and drain included; the sample is the repeats. ``ttft_s`` and ``tpot_s``: means over requests with
-    Student's interval. ``per_prompt_log_speed``: log of each prompt's decode tokens/s inside the full intervals.
+    their token limit. ``total_tokens_per_s``: output tokens of all repeats over their wall time, prefill, ramp-up and drain
+    included; the sample is the repeats. ``prefill_tokens_per_s``: see :func:`autotune.benchmark.latency.measure_prefill`.
+    ``ttft_s`` and ``tpot_s``: means over requests. ``per_prompt_log_speed``: log of each prompt's decode tokens/s inside
+    the full intervals, mean over rounds.
+
+    Requests that are in flight together hang together, so the sample of every interval but the repeats' is batches of as
+    many requests as the concurrency, in the order in which they were sent; fewer than three batches give no interval.
 
     Args:
         cell: what was measured.
         repeats: at least one.
-        min_success_rate: share of requests that must end ok.
+        min_success_rate: share of requests that must end ok, over the whole boot.
+        earlier: requests of the boot before this cell.
         accept_length: of this cell, as :mod:`autotune.benchmark.accept_length` chose it.
         notes: sentences to keep.
 
     Raises:
         NothingSucceeded: no request ended ok.
-        TooManyFailures: fewer than ``min_success_rate`` did.
+        TooManyFailures: fewer than ``min_success_rate`` did, beyond chance.
         UsageMissing: an answer came without the number of its tokens.
         ImpossibleMetric: a figure is not a positive number, or an answer has more tokens than its limit.
     """
     records = [record for repeat in repeats for record in repeat.records]
     whole = [record for record in records if record.is_ok]
-    check_outcomes(records, cell.name, min_success_rate)
+    check_outcomes(records, cell.name, min_success_rate, earlier)
     output_tokens = _count_tokens(whole, cell.name)
     if output_tokens == 0:
         raise ImpossibleMetric(
@@ -73,8 +88,7 @@ def measure_repeats(
             where=cell.name,
             hint="the server must stream, and output_tokens must be larger than what one chunk holds",
         )
-    ttft = mean_figure([record.ttft_s for record in whole if record.ttft_s is not None])
-    tpot = mean_figure([record.tpot_s for record in whole if record.tpot_s is not None])
+    batches = _find_batches(repeats, cell.concurrency)
     cached = [record.cached_tokens for record in whole if record.cached_tokens is not None]
     measurement = CellMeasurement(
         cell=cell,
@@ -83,33 +97,59 @@ def measure_repeats(
         output_tokens=output_tokens,
         prompt_tokens=sum(record.prompt_tokens or 0 for record in whole),
         cached_tokens=sum(cached) if cached else None,
-        decode_tokens_per_s=_decode_figure(window),
+        decode_tokens_per_s=_decode_figure(window, batches),
         total_tokens_per_s=ratio_figure(
             [
                 (float(sum(record.output_tokens or 0 for record in repeat.records if record.is_ok)), repeat.duration_s)
                 for repeat in repeats
             ]
         ),
-        ttft_s=ttft,
-        tpot_s=tpot,
+        ttft_s=_mean_of_batches([record.ttft_s for record in records], batches),
+        tpot_s=_mean_of_batches([record.tpot_s for record in records], batches),
         accept_length=accept_length,
         per_prompt_log_speed=_log_speeds(repeats, window),
         duration_s=sum(repeat.duration_s for repeat in repeats),
         notes=(*notes, *_find_oddities(whole, records, window, cell)),
+        latencies=measure_latencies(records),
+        prefill_tokens_per_s=_prefill_figure(repeats),
+        round_log_speeds=measure_rounds(cell, repeats),
     )
     check_figures(measurement)
     return measurement
 
 
-def check_outcomes(records: Sequence[RequestRecord], where: str, min_success_rate: float) -> None:
-    """Refuse a set of requests in which too few ended ok.
+def measure_rounds(cell: Cell, repeats: Sequence[Repeat]) -> tuple[float, ...]:
+    """Return the log decode speed of each round, whose differences are noise inside the boot; empty for one round."""
+    numbers = sorted({repeat.round for repeat in repeats})
+    logs = []
+    for number in numbers if len(numbers) > 1 else []:
+        streams = [_streams(repeat.records) for repeat in repeats if repeat.round == number]
+        window = find_window(streams, cell.concurrency)
+        tokens = 0 if window is None else sum(item.tokens for item in window.contributions)
+        time_s = 0.0 if window is None else math.fsum(item.time_s for item in window.contributions)
+        if window is not None and tokens and time_s:
+            logs.append(math.log(window.mean_streams * tokens / time_s))
+    return tuple(logs)
+
+
+def check_outcomes(
+    records: Sequence[RequestRecord], where: str, min_success_rate: float, earlier: SuccessCount | None = None
+) -> None:
+    """Refuse requests of which too few ended ok; see :mod:`autotune.benchmark.success_rate`.
+
+    Args:
+        records: what was sent.
+        where: for the message.
+        min_success_rate: share that must end ok.
+        earlier: requests before these that are judged together with them.
 
     Raises:
-        NothingSucceeded: none did, or there is none.
-        TooManyFailures: fewer than ``min_success_rate`` did.
+        NothingSucceeded: none of these did, or there is none.
+        TooManyFailures: fewer than ``min_success_rate`` did, beyond chance.
     """
     succeeded = sum(record.is_ok for record in records)
-    if succeeded and succeeded >= min_success_rate * len(records):
+    count = (earlier or SuccessCount()).plus(succeeded, len(records))
+    if succeeded and not count.is_below(min_success_rate):
         return
     errors = Counter(record.error or record.outcome.value for record in records if not record.is_ok)
     commonest, times = errors.most_common(1)[0] if errors else ("nothing was sent", 0)
@@ -118,8 +158,10 @@ def check_outcomes(records: Sequence[RequestRecord], where: str, min_success_rat
         raise NothingSucceeded(
             f"0 of {len(records)} requests succeeded; {reason}", where=where, hint="see the server's log"
         )
+    since = "" if earlier is None or not earlier.sent else " since this server was booted"
     raise TooManyFailures(
-        f"{succeeded} of {len(records)} requests succeeded, {min_success_rate:.0%} are demanded; {reason}",
+        f"{count.succeeded} of {count.sent} requests succeeded{since}, so at most {count.upper_bound:.0%} do; "
+        f"{min_success_rate:.0%} are demanded; {reason}",
         where=where,
         hint="see the server's log, or lower min_success_rate",
     )
@@ -136,6 +178,7 @@ def check_figures(measurement: CellMeasurement) -> None:
         "total_tokens_per_s": measurement.total_tokens_per_s,
         "ttft_s": measurement.ttft_s,
         "tpot_s": measurement.tpot_s,
+        "prefill_tokens_per_s": measurement.prefill_tokens_per_s,
     }
     values = {name: figure.value for name, figure in named.items() if figure is not None}
     values["duration_s"] = measurement.duration_s
@@ -146,22 +189,6 @@ def check_figures(measurement: CellMeasurement) -> None:
             raise ImpossibleMetric(
                 f"{name} is {value}", where=measurement.cell.name, hint="see the request records of this cell"
             )
-
-
-def mean_figure(values: Sequence[float]) -> Figure | None:
-    """Mean with Student's interval; one value has no interval, no value has no mean.
-
-    >>> mean_figure([2.0])
-    Figure(value=2.0, count=1, low=None, high=None)
-    """
-    if not values:
-        return None
-    mean = math.fsum(values) / len(values)
-    if len(values) == 1:
-        return Figure(mean, 1)
-    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    half = student_quantile(len(values) - 1) * math.sqrt(variance / len(values))
-    return Figure(mean, len(values), mean - half, mean + half)
 
 
 def ratio_figure(pairs: Sequence[tuple[float, float]], scale: float = 1.0) -> Figure:
@@ -223,9 +250,44 @@ def _streams(records: Sequence[RequestRecord]) -> list[Stream]:
     return streams
 
 
-def _decode_figure(window: DecodeWindow) -> Figure:
+def _find_batches(repeats: Sequence[Repeat], concurrency: int) -> list[str]:
+    """Return for each record the batch of requests that were in flight together.
+
+    The same prompts in another round are the same batch: they tell about the noise, not about other prompts.
+    """
+    return [
+        repeat.records[index - index % concurrency].prompt_id
+        for repeat in repeats
+        for index in range(len(repeat.records))
+    ]
+
+
+def _decode_figure(window: DecodeWindow, batches: Sequence[str]) -> Figure:
     pairs = [(float(item.tokens), item.time_s) for item in window.contributions]
-    return ratio_figure(pairs, window.mean_streams)
+    return _batched_ratio(pairs, batches, window.mean_streams)
+
+
+def _mean_of_batches(values: Sequence[float | None], batches: Sequence[str]) -> Figure | None:
+    """Return the mean of what is known."""
+    pairs = [(0.0, 0.0) if value is None else (value, 1.0) for value in values]
+    return _batched_ratio(pairs, batches) if any(value is not None for value in values) else None
+
+
+def _batched_ratio(pairs: Sequence[tuple[float, float]], batches: Sequence[str], scale: float = 1.0) -> Figure:
+    """Return the ratio of sums with the batches as the sample; the count is that of the requests in it."""
+    sums: dict[str, tuple[float, float]] = {}
+    for batch, (numerator, denominator) in zip(batches, pairs, strict=True):
+        before = sums.get(batch, (0.0, 0.0))
+        sums[batch] = (before[0] + numerator, before[1] + denominator)
+    count = sum(denominator > 0 for _numerator, denominator in pairs)
+    return replace(ratio_figure(list(sums.values()), scale), count=count)
+
+
+def _prefill_figure(repeats: Sequence[Repeat]) -> Figure | None:
+    """Return the prefill rate with the repeats as the sample; ``None`` when a repeat does not say."""
+    pairs = [measure_prefill(repeat.records) for repeat in repeats]
+    known = [pair for pair in pairs if pair is not None]
+    return ratio_figure(known) if known and len(known) == len(pairs) else None
 
 
 def _log_speeds(repeats: Sequence[Repeat], window: DecodeWindow) -> Mapping[str, float]:

@@ -12,11 +12,11 @@ from autotune.benchmark.chat_chunk import Usage
 from autotune.benchmark.metrics import (
     Repeat,
     check_figures,
-    mean_figure,
     measure_repeats,
     ratio_figure,
 )
 from autotune.benchmark.request_record import Outcome, RequestRecord
+from autotune.benchmark.success_rate import SuccessCount
 from autotune.errors import ImpossibleMetric, NothingSucceeded, TooManyFailures, UsageMissing
 from autotune.trial import Cell, CellMeasurement, Figure
 
@@ -94,9 +94,75 @@ def test_nothing_sent_has_no_figures():
         measure()
 
 
-def test_too_many_failures_fail_the_cell():
-    with pytest.raises(TooManyFailures, match="3 of 4 requests succeeded, 95% are demanded"):
-        measure(*(answered(index, sent_at_s=index * 10.0) for index in range(3)), failed(3), success=0.95)
+def test_more_failures_than_chance_explains_fail_the_cell():
+    with pytest.raises(TooManyFailures, match="5 of 10 requests succeeded, so at most 85% do; 95% are demanded"):
+        measure(*(answered(index, sent_at_s=index * 10.0) for index in range(5)), *[failed(9)] * 5, success=0.95)
+
+
+def test_one_failure_of_four_is_no_proof_against_the_server():
+    measured = measure(*(answered(index, sent_at_s=index * 10.0) for index in range(3)), failed(3), success=0.95)
+
+    assert measured.notes[0] == "1 of 4 requests did not succeed"
+
+
+def test_failures_of_earlier_cells_of_the_boot_count_too():
+    records = [*(answered(index, sent_at_s=index * 10.0) for index in range(3)), failed(3)]
+
+    with pytest.raises(TooManyFailures, match="53 of 64 requests succeeded since this server was booted"):
+        measure(*records, success=0.95, earlier=SuccessCount(50, 60))
+
+
+def test_every_request_must_succeed_where_that_is_demanded():
+    with pytest.raises(TooManyFailures):
+        measure(answered(0), failed(1), success=1.0)
+
+
+def test_requests_that_were_in_flight_together_are_one_observation():
+    """At C=2 six requests are three batches; the two of a batch share what disturbs them."""
+    gaps_s = (0.10, 0.10, 0.08, 0.08, 0.12, 0.12)
+    records = [answered(index, sent_at_s=(index // 2) * 10.0, gap_s=gap_s) for index, gap_s in enumerate(gaps_s)]
+
+    measured = measure(*records, cell=Cell(256, 2))
+
+    # Three batches of 80 tokens in 2.0, 1.6 and 2.4 stream seconds, two streams at a time.
+    figure = ratio_figure([(80.0, 2.0), (80.0, 1.6), (80.0, 2.4)], 2.0)
+    assert measured.decode_tokens_per_s.value == pytest.approx(figure.value)
+    assert measured.decode_tokens_per_s.low == pytest.approx(figure.low)
+    assert measured.decode_tokens_per_s.count == 6
+
+
+def test_one_batch_shows_no_interval():
+    measured = measure(*(answered(index) for index in range(4)), cell=Cell(256, 4))
+
+    assert measured.decode_tokens_per_s == Figure(pytest.approx(160.0), 4)  # type: ignore[arg-type]
+    assert measured.ttft_s == Figure(pytest.approx(0.5), 4)  # type: ignore[arg-type]
+
+
+def test_rounds_repeat_prompts_and_show_the_noise_inside_the_boot():
+    first = Repeat(tuple(answered(index, sent_at_s=index * 10.0) for index in range(4)), 30.0)
+    second = Repeat(
+        tuple(answered(index, sent_at_s=100 + index * 10.0, gap_s=0.2) for index in range(4)), 30.0, round=1
+    )
+
+    measured = measure_repeats(CELL, [first, second], min_success_rate=1.0)
+
+    assert measured.round_log_speeds == pytest.approx((math.log(40), math.log(20)))
+    assert measured.per_prompt_log_speed["p2"] == pytest.approx((math.log(40) + math.log(20)) / 2)
+    figure = measured.decode_tokens_per_s
+    assert figure.low == pytest.approx(figure.value), "a prompt that was sent twice is one prompt"
+
+
+def test_one_round_says_nothing_about_the_noise():
+    assert measure(answered(0)).round_log_speeds == ()
+
+
+def test_prefill_is_a_figure_of_its_own():
+    measured = measure(*(answered(index, sent_at_s=index * 10.0) for index in range(4)))
+
+    assert measured.prefill_tokens_per_s == Figure(200.0, 1)
+    assert measured.latencies is not None
+    assert measured.latencies.itl_s is not None
+    assert measured.latencies.itl_s.p50 == pytest.approx(0.025)
 
 
 def test_failures_within_the_limit_are_left_out_of_every_figure():
@@ -200,7 +266,6 @@ def test_a_ratio_of_sums_has_the_interval_of_its_linearisation():
     assert figure.value == pytest.approx(12.0)
     assert figure.low == pytest.approx(12 - 4.302652 * 2 / math.sqrt(3))
     assert figure.high == pytest.approx(12 + 4.302652 * 2 / math.sqrt(3))
-    assert mean_figure([10.0, 14.0, 12.0]) == pytest.approx(figure)
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 1e3), st.floats(0.1, 1e3)), min_size=3, max_size=20))
