@@ -84,9 +84,16 @@ class CellLoad:
         return Repeat(tuple(records), max(record.ended_at_s for record in records) - start_s)
 
     async def count(self, requests: Sequence[ChatRequest]) -> list[int | None]:
-        """Send requests for what the server counts in their prompts; ``None`` where it did not answer or count."""
-        repeat = await self.measure(requests)
-        return [record.prompt_tokens if record.is_ok else None for record in repeat.records]
+        """Send requests for what the server counts in their prompts; ``None`` where it did not answer or count.
+
+        Nothing of them is measured, so each becomes a ``count`` line and no ``request`` line.
+        """
+
+        def write(record: RequestRecord) -> None:
+            self._file.append({"type": "count", "prompt_id": record.prompt_id, "prompt_tokens": record.prompt_tokens})
+
+        records = await run_closed_loop(self._client.ask, requests, self._concurrency, write)
+        return [record.prompt_tokens if record.is_ok else None for record in records]
 
     def _write(self, record: RequestRecord) -> None:
         self._file.append(record.to_json())
