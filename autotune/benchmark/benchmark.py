@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from autotune.api_key import ApiKey
+from autotune.benchmark.cell_load import CellLoad, find_complaints
 from autotune.benchmark.client import ChatClient, ChatRequest, RequestLimits, render_request
 from autotune.benchmark.event_loop import run
-from autotune.benchmark.load import run_closed_loop
-from autotune.benchmark.metrics import Repeat, check_outcomes, measure_repeats
+from autotune.benchmark.metrics import check_outcomes, measure_repeats
 from autotune.benchmark.pause_watch import PauseWatch
+from autotune.benchmark.prompt_set import PromptSet
 from autotune.benchmark.record_file import RecordFile
 from autotune.benchmark.request_record import RequestRecord
 from autotune.benchmark.server_log import parse_lines
 from autotune.benchmark.server_probe import Flush, ServerProbe
 from autotune.benchmark.testimony import Snapshot, hear
-from autotune.benchmark.workload import WARMUP, Prompt, build_prompts
+from autotune.benchmark.workload import (
+    CHARACTERS_PER_TOKEN,
+    ONLY_CODE,
+    WARMUP,
+    Prompt,
+    build_prompts,
+    describe_lengths,
+    draw_nonce,
+)
 from autotune.errors import UsageMissing
 from autotune.settings import BenchmarkSettings, CellSettings
 from autotune.trial import Cell, CellMeasurement
@@ -37,13 +46,16 @@ class Benchmark:
     """Measures cells of one boot of one server, one after the other.
 
     Args:
-        url: base URL of the server, plain ``http://``.
+        url: base URL of the server.
         settings: what is sent.
         records_path: JSON lines: a ``cell`` line with everything that was stated, a ``request`` line as each request
-            ends, warm-up included (repeat -1), and a ``measured`` line.
+            ends, warm-up included (repeat -1), a ``repeat`` line that says when the load was full, and a ``measured``
+            line that says how late and how busy the load generator was.
         clock: monotonic seconds.
         speculative: whether the configuration speculates; plain decoding has no accept length. ``None``: the server knows.
         read_log: all log lines of this boot so far; a third source of the accept length.
+        api_key: opens the server's API; written nowhere.
+        lengths_path: file in which all trials of a study find the lengths of their common prompts; ``None`` asks anew.
     """
 
     def __init__(
@@ -55,6 +67,8 @@ class Benchmark:
         clock: Callable[[], float] = time.perf_counter,
         speculative: bool | None = True,
         read_log: Callable[[], Sequence[str]] | None = None,
+        api_key: ApiKey | None = None,
+        lengths_path: Path | None = None,
     ) -> None:
         self._url = url
         self._settings = settings
@@ -62,6 +76,8 @@ class Benchmark:
         self._clock = clock
         self._speculative = speculative
         self._read_log = read_log
+        self._api_key = api_key
+        self._lengths_path = lengths_path
         self._model: str | None = None
         self._characters_per_token: float | None = None
 
@@ -81,41 +97,65 @@ class Benchmark:
     async def _measure(self, settings: CellSettings) -> CellMeasurement:
         cell = settings.cell
         async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(ChatClient(self._url, self._limits(), clock=self._clock))
-            probe = await stack.enter_async_context(ServerProbe(self._url, self._settings.connect_timeout_s))
+            client = await stack.enter_async_context(
+                ChatClient(self._url, self._limits(), clock=self._clock, api_key=self._api_key)
+            )
+            probe = await stack.enter_async_context(
+                ServerProbe(self._url, self._settings.connect_timeout_s, api_key=self._api_key)
+            )
             file = stack.enter_context(RecordFile(self._records_path))
-            load = _CellRun(client, file, cell.concurrency)
+            load = CellLoad(client, file, cell.concurrency, self._clock)
             if self._model is None:
                 self._model = await probe.fetch_model()
             if self._characters_per_token is None:
                 self._characters_per_token = await self._calibrate(load)
             await self._warm_up(load, cell)
             flush = await probe.flush_cache()
-            nonce = None if flush is Flush.DONE else secrets.token_hex(4)
-            file.append(self._describe(cell, flush, nonce))
+            mix = settings.mix or self._settings.mix
             requests = settings.requests or max(cell.concurrency, _FEWEST_REQUESTS)
+            prompts = self._open_prompts(load)
+            nonce = None if flush is Flush.DONE else draw_nonce()
+            for repeat in range(self._settings.repeats):
+                await prompts.prepare(cell, repeat, requests, mix, nonce)
+            if prompts.has_asked and flush is Flush.DONE:  # asking has put beginnings of these prompts into the cache
+                flush = await probe.flush_cache()
+            nonce = None if flush is Flush.DONE else draw_nonce()
+            file.append(self._describe(cell, flush, nonce, mix))
             batches = [
-                self._render(self._prompts(cell, repeat, requests, nonce), repeat, self._settings.output_tokens)
+                self._render(
+                    await prompts.prepare(cell, repeat, requests, mix, nonce), repeat, self._settings.output_tokens
+                )
                 for repeat in range(self._settings.repeats)
             ]
             before = await self._look(probe)
             cpu_s = time.process_time()
+            client.lateness.take()
             with PauseWatch() as watch:
-                repeats = await self._send(load, batches)
+                repeats = await load.send(
+                    batches,
+                    min_success_rate=self._settings.min_success_rate,
+                    arrival_rate_per_s=settings.arrival_rate_per_s,
+                    seed=self._settings.sampling.seed,
+                )
             watch.check(cell.name)
+            lateness = client.lateness.take()
             cpu_s = time.process_time() - cpu_s
             after = await self._look(probe)
             info = await probe.fetch_info()
             if flush is not Flush.DONE:  # its average is of everything since some other moment
                 info = dataclasses.replace(info, accept_length=None)
+            records = [record for repeat in repeats for record in repeat.records]
             measurement = measure_repeats(
                 cell,
                 repeats,
                 min_success_rate=self._settings.min_success_rate,
-                notes=() if flush is Flush.DONE else (f"prefix cache {flush.value}",),
+                notes=(
+                    *(() if flush is Flush.DONE else (f"prefix cache {flush.value}",)),
+                    *describe_lengths(records, cell.context),
+                ),
             )
             heard = hear(
-                [record for repeat in repeats for record in repeat.records],
+                records,
                 before,
                 after,
                 parse_lines(self._read_log()[before.log_lines :]) if self._read_log else [],
@@ -129,25 +169,15 @@ class Benchmark:
                 accept_length=heard.accept_length,
                 step_time_s=heard.step_time_s,
                 foreign=heard.foreign,
-                notes=(*heard.notes, *measurement.notes),
+                notes=(*heard.notes, *find_complaints(records, lateness), *measurement.notes),
             )
-            file.append({"type": "measured", "client_cpu_s": cpu_s, **dataclasses.asdict(measurement)})
+            generator = {"cpu_s": cpu_s, "lateness": dataclasses.asdict(lateness)}
+            file.append({"type": "measured", "generator": generator, **dataclasses.asdict(measurement)})
             return measurement
 
-    async def _send(self, load: _CellRun, batches: Sequence[list[ChatRequest]]) -> list[Repeat]:
-        """Send the repeats in order; stop when so many requests failed that the cell can no longer count."""
-        planned = sum(map(len, batches))
-        repeats: list[Repeat] = []
-        for batch in batches:
-            repeats.append(await load.measure(batch))
-            failed = sum(not record.is_ok for repeat in repeats for record in repeat.records)
-            if planned - failed < self._settings.min_success_rate * planned:
-                break
-        return repeats
-
-    async def _calibrate(self, load: _CellRun) -> float:
+    async def _calibrate(self, load: CellLoad) -> float:
         """Learn how many characters make a token here, from one fixed prompt."""
-        prompt = self._prompts(_CALIBRATION, _CALIBRATION_REPEAT, 1, None)[0]
+        prompt = self._prompts(_CALIBRATION, _CALIBRATION_REPEAT, 1)[0]
         (request,) = self._render((prompt,), _CALIBRATION_REPEAT, 1)
         records: list[RequestRecord] = []
         for _attempt in range(_CALIBRATION_ATTEMPTS):
@@ -164,29 +194,44 @@ class Benchmark:
             )
         return round(prompt.characters / tokens, 2)
 
-    async def _warm_up(self, load: _CellRun, cell: Cell) -> None:
+    async def _warm_up(self, load: CellLoad, cell: Cell) -> None:
         """Bring the server to the measured concurrency with prompts of its own and answers a quarter as long."""
         wanted = self._settings.warmup_requests
         count = cell.concurrency if wanted is None else wanted
         tokens = min(self._settings.output_tokens, max(_SHORTEST_WARMUP_TOKENS, self._settings.output_tokens // 4))
         if count:
-            repeat = await load.measure(self._render(self._prompts(cell, WARMUP, count, None), WARMUP, tokens))
+            repeat = await load.measure(self._render(self._prompts(cell, WARMUP, count), WARMUP, tokens))
             check_outcomes(repeat.records, f"{cell.name}, warm-up", 0)
 
     async def _look(self, probe: ServerProbe) -> Snapshot:
         """Take note of what the server has counted and logged so far."""
         return Snapshot(await probe.fetch_metrics(), len(self._read_log()) if self._read_log else 0)
 
-    def _prompts(self, cell: Cell, repeat: int, count: int, nonce: str | None) -> tuple[Prompt, ...]:
-        ratio = {} if self._characters_per_token is None else {"characters_per_token": self._characters_per_token}
+    def _prompts(self, cell: Cell, repeat: int, count: int) -> tuple[Prompt, ...]:
+        """Prompts of about the right length, for calibration and warm-up."""
         return build_prompts(
             cell,
             repeat,
             count,
             seed=self._settings.sampling.seed,
             output_tokens=self._settings.output_tokens,
-            nonce=nonce,
-            **ratio,
+            characters_per_token=self._characters_per_token or CHARACTERS_PER_TOKEN,
+            mix=ONLY_CODE if repeat == _CALIBRATION_REPEAT else self._settings.mix,
+        )
+
+    def _open_prompts(self, load: CellLoad) -> PromptSet:
+        """Prompts of exact lengths; lengths that were found in earlier trials are in a file beside their records."""
+
+        async def count(prompts: Sequence[Prompt]) -> list[int | None]:
+            return await load.count(self._render(prompts, _CALIBRATION_REPEAT, 1))
+
+        return PromptSet(
+            count,
+            seed=self._settings.sampling.seed,
+            output_tokens=self._settings.output_tokens,
+            characters_per_token=self._characters_per_token or CHARACTERS_PER_TOKEN,
+            path=self._lengths_path,
+            model=self._model or "default",
         )
 
     def _render(self, prompts: Sequence[Prompt], repeat: int, max_tokens: int) -> list[ChatRequest]:
@@ -213,7 +258,7 @@ class Benchmark:
             settings.request_timeout_s,
         )
 
-    def _describe(self, cell: Cell, flush: Flush, nonce: str | None) -> dict[str, object]:
+    def _describe(self, cell: Cell, flush: Flush, nonce: str | None, mix: Mapping[str, float]) -> dict[str, object]:
         """Everything that was stated to the server, for the record."""
         return {
             "type": "cell",
@@ -222,6 +267,7 @@ class Benchmark:
             "characters_per_token": self._characters_per_token,
             "cache": flush.value,
             "nonce": nonce,
+            "mix": mix,
             "settings": self._settings.model_dump(mode="json", exclude={"stages"}),
         }
 
@@ -230,20 +276,3 @@ def stream_speed(measurement: CellMeasurement) -> float | None:
     """Decode tokens/s of one stream, the geometric mean over prompts; ``None`` when no prompt has a speed of its own."""
     logs = measurement.per_prompt_log_speed.values()
     return math.exp(math.fsum(logs) / len(logs)) if logs else None
-
-
-class _CellRun:
-    """Sends batches of requests at one concurrency and writes their records."""
-
-    def __init__(self, client: ChatClient, file: RecordFile, concurrency: int) -> None:
-        self._client = client
-        self._file = file
-        self._concurrency = concurrency
-
-    async def measure(self, requests: Sequence[ChatRequest]) -> Repeat:
-        """Send one batch and return its records with the wall time from the first sent to the last ended."""
-        records = await run_closed_loop(
-            self._client.ask, requests, self._concurrency, lambda record: self._file.append(record.to_json())
-        )
-        start_s = min(record.sent_at_s for record in records)
-        return Repeat(tuple(records), max(record.ended_at_s for record in records) - start_s)

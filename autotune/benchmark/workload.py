@@ -1,20 +1,23 @@
-"""Which prompts does a cell send: requests for small Python modules, with earlier turns of the chat as context.
+"""Which prompts does a cell send?
 
-The same for every trial, unique per repeat: a prompt is a function of (cell, repeat, index, seed) and of how many
-characters of it make a token. Within a prompt nothing repeats until every function of the data file was used.
+The same for every trial, unique per repeat: a prompt is a function of (mix, cell, repeat, index, seed) and of its length
+in characters. How long it has to be for an exact number of tokens is :mod:`autotune.benchmark.prompt_set`'s business.
 """
 
 from __future__ import annotations
 
-import functools
-import itertools
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
-from importlib import resources
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 
-import orjson
-
+from autotune.benchmark.chat_prompt import build_chat
+from autotune.benchmark.code_prompt import build_code, load_functions
+from autotune.benchmark.document_prompt import build_document
+from autotune.benchmark.prompt_kind import Builder, PromptKind, schedule
+from autotune.benchmark.reasoning_prompt import build_reasoning
+from autotune.benchmark.request_record import RequestRecord
 from autotune.trial import Cell
 
 CHARACTERS_PER_TOKEN = 3.6
@@ -23,29 +26,18 @@ CHARACTERS_PER_TOKEN = 3.6
 WARMUP = -1
 """The repeat number of warm-up prompts."""
 
-_OPENINGS = (
-    "Write a Python module with these functions:",
-    "Implement the following functions in Python:",
-    "Please write a Python file with these functions:",
-    "I need one module that contains:",
-)
-_FOLLOW_UPS = ("", "", "Thanks! ", "Good. Next: ", "Now something else. ", "That works. ")
-_INTRODUCTIONS = ("Here is the module:", "Here are the functions:", "Sure, here is the file:")
-_DOCSTRINGS = "\nInclude docstrings."
-_FEWEST, _MOST = 5, 8
-"""Functions asked for in the request that is answered, where the context has room for them."""
-_LOOK_AHEAD = 24
-_ATTEMPTS, _CLOSE = 12, 0.95
+ONLY_CODE: Mapping[str, float] = {"code": 1.0}
+"""The mix of a study that states none."""
+
+_BUILDERS: Mapping[PromptKind, Builder] = {
+    PromptKind.CODE: build_code,
+    PromptKind.CHAT: build_chat,
+    PromptKind.REASONING: build_reasoning,
+    PromptKind.LONG: build_document,
+}
 _LEADS_PER_REPEAT = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """One function of the data file: how it is called, what it does, and code that does it."""
-
-    signature: str
-    description: str
-    code: str
+_MARKS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron")
+_SYSTEM_RANDOM = secrets.SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +48,62 @@ class Prompt:
         prompt_id: cell, repeat and index; the same prompt has the same name in every trial.
         messages: pairs of role and text, oldest first.
         seed: of the sampling.
+        kind: what it is about.
     """
 
     prompt_id: str
     messages: tuple[tuple[str, str], ...]
     seed: int
+    kind: PromptKind = PromptKind.CODE
 
     @property
     def characters(self) -> int:
         """Length of all texts together."""
         return sum(len(text) for _role, text in self.messages)
 
+    def tagged(self, words: Sequence[str]) -> Prompt:
+        """The same prompt with a line of words in front.
 
-@functools.cache
-def load_functions() -> tuple[Function, ...]:
-    """Read the functions that requests are made of."""
-    text = resources.files("autotune.benchmark").joinpath("prompts/functions.jsonl").read_bytes()
-    return tuple(Function(**orjson.loads(line)) for line in text.splitlines())
+        Words stand apart by one blank, so tokenizers count each for itself and their order does not matter.
+        """
+        (role, text), *rest = self.messages
+        return replace(self, messages=((role, f"Tags: {' '.join(words)}\n{text}"), *rest))
+
+
+def draw_nonce() -> str:
+    """Draw words that make a prompt new to a prefix cache; every draw has as many tokens as any other.
+
+    There are 40320 orders of the same eight words: a tokenizer that splits at blanks counts them all alike.
+    """
+    return " ".join(_SYSTEM_RANDOM.sample(_MARKS, len(_MARKS)))
+
+
+def kinds_of(mix: Mapping[str, float], count: int) -> tuple[PromptKind, ...]:
+    """Kinds of the prompts of one repeat, in order."""
+    return tuple(islice(schedule(mix), count))
+
+
+def build_prompt(
+    cell: Cell, repeat: int, index: int, *, kind: PromptKind, seed: int, characters: int, answer_characters: int
+) -> Prompt:
+    """Build one prompt.
+
+    Args:
+        cell: part of its name and of what it is drawn from.
+        repeat: number of the repeat, or :data:`WARMUP`.
+        index: its place in the repeat.
+        kind: what it is about.
+        seed: of the study.
+        characters: length of its text, at most, as far as the request leaves that.
+        answer_characters: length that the answer should exceed, so that the token limit ends it.
+    """
+    # A generator per prompt: a cell with more requests begins with the same prompts.
+    rng = random.Random(f"{seed}/{cell.name}/{repeat}/{index}")  # noqa: S311 - reproducible prompts, no secret
+    messages = _BUILDERS[kind](rng, characters, answer_characters, _lead(seed, cell, repeat, index))
+    stage = "warmup" if repeat == WARMUP else f"r{repeat}"
+    name = f"{cell.name}-{stage}-p{index:03d}"
+    seeds = random.Random(f"{seed}/{cell.name}/{repeat}/{index}/sampling")  # noqa: S311 - the same for every length
+    return Prompt(name, tuple(messages), seeds.randrange(2**31), kind)
 
 
 def build_prompts(
@@ -83,141 +114,46 @@ def build_prompts(
     seed: int,
     output_tokens: int,
     characters_per_token: float = CHARACTERS_PER_TOKEN,
-    nonce: str | None = None,
+    mix: Mapping[str, float] = ONLY_CODE,
 ) -> tuple[Prompt, ...]:
-    """Build the prompts of one repeat.
+    """Build the prompts of one repeat, about as long as the cell's context.
 
     Args:
         cell: its context is the length aimed at, in tokens.
         repeat: number of the repeat, or :data:`WARMUP`.
         count: how many.
         seed: of the study.
-        output_tokens: token limit of the answers; enough functions are asked for to exceed it, eight at most.
+        output_tokens: token limit of the answers.
         characters_per_token: of the server's tokenizer.
-        nonce: put in front of each prompt where a server keeps a prefix cache that cannot be flushed.
+        mix: weight of each kind.
     """
-    prompts = []
-    for index, lead in zip(range(count), _leads(seed, cell, repeat), strict=False):
-        # A generator per prompt: a cell with more requests begins with the same prompts.
-        rng = random.Random(f"{seed}/{cell.name}/{repeat}/{index}")  # noqa: S311 - reproducible prompts, no secret
-        messages = _build_close_chat(
-            rng, lead, round(cell.context * characters_per_token), round(output_tokens * characters_per_token)
+    return tuple(
+        build_prompt(
+            cell,
+            repeat,
+            index,
+            kind=kind,
+            seed=seed,
+            characters=round(cell.context * characters_per_token),
+            answer_characters=round(output_tokens * characters_per_token),
         )
-        if nonce is not None:
-            messages[0] = ("user", f"[{nonce}-{index:04d}] {messages[0][1]}")
-        stage = "warmup" if repeat == WARMUP else f"r{repeat}"
-        prompts.append(Prompt(f"{cell.name}-{stage}-p{index:03d}", tuple(messages), rng.randrange(2**31)))
-    return tuple(prompts)
+        for index, kind in enumerate(kinds_of(mix, count))
+    )
 
 
-def _build_close_chat(
-    rng: random.Random, lead: Function, characters: int, answer_characters: int
-) -> list[tuple[str, str]]:
-    """The first of several chats that is almost as long as wanted, else the longest: equal lengths, equal work."""
-    longest: list[tuple[str, str]] = []
-    for _attempt in range(_ATTEMPTS):
-        chat = _build_chat(rng, lead, characters, answer_characters)
-        if _length(chat) >= _CLOSE * characters:
-            return chat
-        longest = max(longest, chat, key=_length)
-    return longest
+def _lead(seed: int, cell: Cell, repeat: int, index: int) -> int:
+    """What a prompt begins with, by number: no two prompts of a cell share a beginning."""
+    whole = len(load_functions())
+    order = random.Random(f"{seed}/{cell.name}").sample(range(whole), whole)  # noqa: S311 - reproducible
+    return order[((repeat + 2) * _LEADS_PER_REPEAT + index) % whole]
 
 
-def _length(chat: list[tuple[str, str]]) -> int:
-    return sum(len(text) for _role, text in chat)
-
-
-def _build_chat(rng: random.Random, lead: Function, characters: int, answer_characters: int) -> list[tuple[str, str]]:
-    """A chat of about so many characters that begins with ``lead`` and whose last request needs a long answer."""
-    functions = (function for function in _shuffled(rng) if function is not lead)
-    request = _build_request(rng, functions, characters, answer_characters)
-    left = characters - len(request)
-    turn = _build_turn(rng, itertools.chain([lead], functions), left, follow_up=False)
-    if turn is None:
-        return [("user", _build_request(rng, itertools.chain([lead], functions), characters, answer_characters))]
-    turns: list[tuple[str, str]] = []
-    while turn is not None:
-        turns += [("user", turn[0]), ("assistant", turn[1])]
-        left -= len(turn[0]) + len(turn[1])
-        turn = _build_turn(rng, functions, left, follow_up=True)
-    return [*turns, ("user", rng.choice(_FOLLOW_UPS) + request)]
-
-
-def _leads(seed: int, cell: Cell, repeat: int) -> Iterator[Function]:
-    """The function that each prompt of a repeat begins with: no two prompts of a cell share a beginning."""
-    functions = load_functions()
-    order = random.Random(f"{seed}/{cell.name}").sample(functions, len(functions))  # noqa: S311 - reproducible
-    start = (repeat + 2) * _LEADS_PER_REPEAT
-    return (order[index % len(order)] for index in itertools.count(start))
-
-
-def _shuffled(rng: random.Random) -> Iterator[Function]:
-    """All functions in random order, again and again in other orders."""
-    functions = load_functions()
-    while True:
-        yield from rng.sample(functions, len(functions))
-
-
-def _build_request(rng: random.Random, functions: Iterator[Function], characters: int, answer_characters: int) -> str:
-    """The request that is answered: as many functions as the answer needs and the context has room for."""
-    opening = rng.choice(_OPENINGS)
-    docstrings = rng.random() < 0.4
-    wanted = rng.randint(_FEWEST, _MOST)
-    chosen: list[Function] = []
-    length, answer = len(opening) + (len(_DOCSTRINGS) if docstrings else 0), 0
-    for function in functions:
-        line = len(_line(len(chosen) + 1, function)) + 1
-        if chosen and length + line > characters:
-            break
-        chosen.append(function)
-        length += line
-        answer += len(function.code) + (len(function.description) if docstrings else 0)
-        if len(chosen) == _MOST or (len(chosen) >= wanted and answer > answer_characters):
-            break
-    return _ask(opening, chosen) + (_DOCSTRINGS if docstrings else "")
-
-
-def _build_turn(
-    rng: random.Random, functions: Iterator[Function], characters: int, *, follow_up: bool
-) -> tuple[str, str] | None:
-    """An earlier request with its answer, at most so long; ``None`` when not even one function fits."""
-    opening = (rng.choice(_FOLLOW_UPS) if follow_up else "") + rng.choice(_OPENINGS)
-    introduction = rng.choice(_INTRODUCTIONS)
-    chosen: list[Function] = []
-    turn: tuple[str, str] | None = None
-    for function in functions:
-        chosen.append(function)
-        longer = _ask(opening, chosen), _answer(introduction, chosen)
-        if len(longer[0]) + len(longer[1]) > characters:
-            if len(chosen) == 1 and not follow_up:  # the lead must not be replaced by another function
-                return None
-            return _fill(opening, introduction, chosen[:-1], functions, characters) or turn
-        turn = longer
-        if len(chosen) == _FEWEST:
-            return turn
-    return None
-
-
-def _fill(
-    opening: str, introduction: str, chosen: list[Function], functions: Iterator[Function], characters: int
-) -> tuple[str, str] | None:
-    """The longest turn that fits with one more of the next functions; makes prompts of one context equally long."""
-    turns = [
-        (_ask(opening, [*chosen, function]), _answer(introduction, [*chosen, function]))
-        for function in itertools.islice(functions, _LOOK_AHEAD)
-    ]
-    fitting = [turn for turn in turns if len(turn[0]) + len(turn[1]) <= characters]
-    return max(fitting, key=lambda turn: len(turn[0]) + len(turn[1]), default=None)
-
-
-def _ask(opening: str, functions: list[Function]) -> str:
-    return "\n".join([opening, *(_line(index, function) for index, function in enumerate(functions, 1))])
-
-
-def _line(index: int, function: Function) -> str:
-    return f"{index}. `{function.signature}` - {function.description}"
-
-
-def _answer(introduction: str, functions: list[Function]) -> str:
-    code = "\n\n\n".join(function.code for function in functions)
-    return f"{introduction}\n```python\n{code}\n```"
+def describe_lengths(records: Sequence[RequestRecord], context: int) -> tuple[str, ...]:
+    """Say so when prompts have not as many tokens as the context says, by the server's usage."""
+    counts = [record.prompt_tokens for record in records if record.prompt_tokens is not None]
+    if not counts:
+        return ()
+    shortest, longest = min(counts), max(counts)
+    if shortest != longest:
+        return (f"prompts have {shortest} to {longest} tokens, the context is {context}",)
+    return () if shortest == context else (f"prompts have {shortest} tokens, the context is {context}",)

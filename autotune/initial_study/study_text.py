@@ -212,6 +212,10 @@ def _benchmark(facts: Facts, plan: Workload, sampling: Sampling, sampled_by: str
     yield "[benchmark]"
     yield f"output_tokens = {plan.output_tokens}"
     yield f"repeats = {plan.repeats}"
+    yield from _comment(
+        "Kinds of prompts by share: make it what the users of this service send. Code is accepted best, chat worst."
+    )
+    yield "mix = { code = 2, chat = 1, reasoning = 1 }"
     yield ""
     yield from _comment(sampled_by)
     yield "[benchmark.sampling]"

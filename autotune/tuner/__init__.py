@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from autotune.api_key import read_api_key
 from autotune.apply.opening import check_nothing_open
 from autotune.clock import SystemClock
 from autotune.deployment.base import Deployment
@@ -61,6 +62,8 @@ def run(
         dialect = open_dialect(settings, study.space)
         deployment = open_deployment(settings, study.space, dialect, folder)
 
+        api_key = read_api_key(settings.server.api_key_variable)
+
         def open_benchmark(configuration: Configuration, records: Path) -> Benchmark:
             return Benchmark(
                 deployment.url,
@@ -68,11 +71,17 @@ def run(
                 records,
                 speculative=dialect.is_speculative(configuration),
                 read_log=deployment.read_log,
+                api_key=api_key,
+                lengths_path=folder / "prompts.jsonl",
             )
 
         def open_evaluation(configuration: Configuration, records: Path) -> Evaluation:
             return Evaluation(
-                deployment.url, settings.evaluation, records, speculative=dialect.is_speculative(configuration)
+                deployment.url,
+                settings.evaluation,
+                records,
+                speculative=dialect.is_speculative(configuration),
+                api_key=api_key,
             )
 
         night = Night(

@@ -132,7 +132,8 @@ def test_a_warm_prefix_cache_does_not_change_the_second_measurement(tmp_path: Pa
     assert second.ttft_s is not None
     assert first.ttft_s.value >= 0.1
     assert second.ttft_s.value >= 0.1
-    assert server.flushes == (2 if offers_flush else 0)
+    # Before prompts are counted, and again because counting has put them into the cache.
+    assert server.flushes == (4 if offers_flush else 0)
     headers = [line for line in read_lines(tmp_path / "r.jsonl") if line["type"] == "cell"]
     assert [header["cache"].startswith("flushed") for header in headers] == [offers_flush] * 2
     assert any("prefix cache" in note for note in second.notes) is not offers_flush
@@ -148,7 +149,8 @@ def test_prompts_are_the_same_for_every_trial_and_unique_per_repeat(tmp_path: Pa
 
     assert first == server.bodies
     texts = [json.dumps(body["messages"]) for body in first]
-    assert len(set(texts)) == len(texts) == 1 + 1 + 8
+    assert len(set(texts)) == len(texts)
+    assert len([body for body in first if body["max_tokens"] == 32]) == 8
 
 
 def test_cached_tokens_are_stored_and_a_surprising_share_is_reported(tmp_path: Path):
@@ -215,7 +217,8 @@ def test_a_few_failures_are_reported_and_left_out(tmp_path: Path):
     """case 17."""
 
     def answer(scripts: Scripts, request: dict[str, Any]) -> Script:
-        if request["max_tokens"] == 32 and len(scripts.bodies) == 4:
+        measured = [body for body in scripts.bodies if body["max_tokens"] == 32]
+        if measured and len(measured) == 4 and request is measured[-1]:
             return [(0.0, content("x", 1)), (0.0, b"HANG UP")]
         return steady(9, 4, 0.005)
 

@@ -2,21 +2,26 @@ from __future__ import annotations
 
 import ast
 import json
+import random
+import re
 import statistics
 from itertools import pairwise
+from operator import add, floordiv, mul, sub
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from autotune.benchmark.workload import WARMUP, Prompt, build_prompts, load_functions
+from autotune.benchmark.code_prompt import load_functions
+from autotune.benchmark.prompt_kind import PromptKind
+from autotune.benchmark.reasoning_prompt import write_problem
+from autotune.benchmark.workload import WARMUP, Prompt, build_prompts, draw_nonce, kinds_of
+from autotune.settings import PROMPT_KINDS
 from autotune.trial import Cell
 
 
-def build(
-    cell: Cell, repeat: int = 0, count: int = 8, seed: int = 1, output_tokens: int = 128, nonce: str | None = None
-) -> tuple[Prompt, ...]:
-    return build_prompts(
-        cell, repeat, count, seed=seed, output_tokens=output_tokens, characters_per_token=4.0, nonce=nonce
-    )
+def build(cell: Cell, repeat: int = 0, count: int = 8, seed: int = 1, output_tokens: int = 128) -> tuple[Prompt, ...]:
+    return build_prompts(cell, repeat, count, seed=seed, output_tokens=output_tokens, characters_per_token=4.0)
 
 
 def test_prompts_are_a_function_of_cell_repeat_and_seed():
@@ -95,17 +100,74 @@ def test_no_function_is_asked_for_twice_in_a_prompt():
         assert len(asked) == len(set(asked))
 
 
-def test_a_nonce_comes_first_and_keeps_length_and_name():
+def test_tags_come_first_and_change_nothing_else():
     """case 24."""
-    plain, marked, other = (build(Cell(512, 1), nonce=nonce) for nonce in (None, "aaaa", "bbbb"))
+    for plain in build(Cell(512, 1)):
+        tagged = plain.tagged(["amber", "birch"])
 
-    for a, b, c in zip(plain, marked, other, strict=True):
-        assert a.prompt_id == b.prompt_id
-        assert b.messages[0][1].startswith("[aaaa-")
-        assert b.messages[0][1].endswith(a.messages[0][1])
-        assert b.characters == c.characters
-        assert a.seed == b.seed
-    assert len({prompt.messages[0][1][:11] for prompt in marked}) == len(marked)
+        assert tagged.messages[0][1] == f"Tags: amber birch\n{plain.messages[0][1]}"
+        assert tagged.messages[1:] == plain.messages[1:]
+        assert (tagged.prompt_id, tagged.seed) == (plain.prompt_id, plain.seed)
+
+
+def test_nonces_differ_only_in_the_order_of_their_words():
+    """case 24."""
+    nonces = {draw_nonce() for _ in range(20)}
+
+    assert len(nonces) > 15
+    assert len({frozenset(nonce.split(" ")) for nonce in nonces}) == 1
+
+
+@pytest.mark.parametrize("kind", list(PromptKind))
+@pytest.mark.parametrize("context", [256, 4096, 32768])
+def test_every_kind_reaches_its_length(kind: PromptKind, context: int):
+    prompts = build_prompts(
+        Cell(context, 4), 0, 4, seed=1, output_tokens=512, characters_per_token=4.0, mix={kind.value: 1.0}
+    )
+
+    for prompt in prompts:
+        assert prompt.kind is kind
+        assert 0.75 * context <= prompt.characters / 4.0 <= 1.05 * context
+        assert prompt.messages[-1][0] == "user"
+        assert [role for role, _text in prompt.messages] == ["user", "assistant"] * (len(prompt.messages) // 2) + [
+            "user"
+        ]
+
+
+@pytest.mark.parametrize("kind", list(PromptKind))
+def test_no_kind_repeats_itself_or_a_beginning(kind: PromptKind):
+    """case 24."""
+    prompts = [
+        prompt
+        for repeat in (WARMUP, 0, 1)
+        for prompt in build_prompts(Cell(2048, 32), repeat, 32, seed=1, output_tokens=64, mix={kind.value: 1.0})
+    ]
+    beginnings = {prompt.messages[0][1][:100] for prompt in prompts}
+
+    assert len(beginnings) == len(prompts)
+
+
+def test_a_mix_has_its_shares_from_the_beginning():
+    kinds = kinds_of({"code": 2.0, "chat": 1.0, "long": 1.0}, 8)
+
+    assert [kinds.count(kind) for kind in PromptKind] == [4, 2, 0, 2]
+    assert {PromptKind.CODE, PromptKind.CHAT, PromptKind.LONG} == set(kinds[:4])
+
+
+def test_the_kinds_of_a_study_file_are_those_that_exist():
+    assert tuple(kind.value for kind in PromptKind) == PROMPT_KINDS
+
+
+@given(st.integers(0, 2**32))
+def test_a_solved_problem_is_solved_rightly(seed: int):
+    """Every calculation that a solution shows is true."""
+    _problem, solution = write_problem(random.Random(seed))  # noqa: S311 - a reproducible problem
+
+    # Two numbers, an operator and a result: neither the end of a longer sum, nor one with an unknown in it.
+    for one, operator, two, result in re.findall(r"(?<![x+/n-] )(?<!\d)(\d+) ([x+/-]) (\d+) = (\d+)", solution):
+        value = {"x": mul, "+": add, "-": sub, "/": floordiv}[operator](int(one), int(two))
+
+        assert value == int(result), solution
 
 
 def test_every_prompt_has_a_seed_of_its_own():
