@@ -76,7 +76,14 @@ def apply(site: Site, wanted: Wanted, *, drain: bool, start: bool, now: str) -> 
     if before.content is not None:
         archive.save(step.before_name, before.content)
     archive.save(step.written_name, wanted.file.content or b"")
-    opened = history.begin(Change("apply", step, was_running=state.is_up, invocation_id=state.invocation_id))
+    change = Change(
+        "apply",
+        step,
+        was_running=state.is_up,
+        invocation_id=state.invocation_id,
+        dependants=service.find_dependants(),
+    )
+    opened = history.begin(change)
     archive.write(opened)
     try:
         site.say(f"writing {site.file.path}")
@@ -95,6 +102,7 @@ def apply(site: Site, wanted: Wanted, *, drain: bool, start: bool, now: str) -> 
             site.say(
                 f"serves since {waited_s:.0f} s, checked by a generation; command and effective flags are as wanted"
             )
+            service.start_dependants(change.dependants)
         archive.write(opened.apply_done())
     except BaseException as error:
         _undo_after(site, opened, error)

@@ -95,12 +95,14 @@ class Change:
         step: which step.
         was_running: whether the service ran when this change began, so that it has to run when it ends.
         invocation_id: which start of the service that was; another one means that it has been restarted since.
+        dependants: units that ran then and that a stop of the service stops too.
     """
 
     kind: Literal["apply", "rollback"]
     step: Step
     was_running: bool
     invocation_id: str
+    dependants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ def parse_history(data: bytes | None, where: str) -> History:
         change = document["change"]
         return History(
             tuple(_parse_step(item) for item in document["steps"]),
-            None if change is None else Change(**{**change, "step": _parse_step(change["step"])}),
+            None if change is None else _parse_change(change),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise HostError(
@@ -175,6 +177,11 @@ def parse_history(data: bytes | None, where: str) -> History:
             where=where,
             hint="the files beside it hold what was there before; put it back by hand, then remove that folder",
         ) from error
+
+
+def _parse_change(item: dict[str, Any]) -> Change:
+    dependants = tuple(map(str, item.get("dependants", ())))  # those of earlier versions have none
+    return Change(**{**item, "step": _parse_step(item["step"]), "dependants": dependants})
 
 
 def _parse_step(item: dict[str, Any]) -> Step:

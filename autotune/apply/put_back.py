@@ -40,7 +40,14 @@ def rollback(site: Site, *, forced: bool, drain: bool) -> str:
         if note is not None:
             site.say(note)
     site.say(f"taking back trial {step.trial} of study {step.study}, applied on {step.started_at}")
-    opened = history.begin(Change("rollback", step, was_running=state.is_up, invocation_id=state.invocation_id))
+    begun = Change(
+        "rollback",
+        step,
+        was_running=state.is_up,
+        invocation_id=state.invocation_id,
+        dependants=service.find_dependants(),
+    )
+    opened = history.begin(begun)
     site.archive.write(opened)
     return put_back(site, opened, forced=forced)
 
@@ -79,6 +86,7 @@ def put_back(site: Site, history: History, *, forced: bool = False) -> str:
         notes.append(f"{site.file.folder} was left, because others have put something into it")
     service.reload()
     notes.append(_bring_back(site, change))
+    service.start_dependants(change.dependants)
     archive.write(history.undone())
     archive.forget(step)
     if history.undone() == History():

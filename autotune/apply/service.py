@@ -11,6 +11,7 @@ from autotune.apply.wanted import tuned_values
 from autotune.clock import Clock
 from autotune.deployment.base import Observation, Occupant
 from autotune.deployment.data_path import DataPath
+from autotune.deployment.dependants import find_dependants, start_dependants
 from autotune.deployment.host import Host
 from autotune.deployment.host_files import Runner
 from autotune.deployment.journal import InvocationJournal
@@ -116,6 +117,14 @@ class Service:
         """Stop whatever runs, also one that systemd restarts over and over, then start it; as :meth:`restart`."""
         self.stop()
         self.start()
+
+    def find_dependants(self) -> tuple[str, ...]:
+        """Return the units that run and go down with the service."""
+        return find_dependants(self.host, self.unit)
+
+    def start_dependants(self, names: tuple[str, ...]) -> None:
+        """Start those of the units that ran before and went down with the service."""
+        start_dependants(self.host, self.run_as_root, names, is_service_up=self.read_state().is_up)
 
     def stop(self) -> None:
         """Stop it and return when nothing of it runs.

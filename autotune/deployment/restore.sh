@@ -90,7 +90,17 @@ elif [ $touched = yes ]; then
     fi
 fi
 
-# 4. Say what was done; then the lease is over.
+# 4. What each stop of the service has stopped too, and its start does not start: a router that requires it, say.
+if [ $touched = yes ] && [ $server != failed ]; then
+    for name in $(line_of "$facts" dependants); do
+        case $(systemctl show --property=ActiveState --value -- "$name") in active | activating | reloading) continue ;; esac
+        case $(line_of "$facts" was_up)-$name in no-* | *.target) mode=ignore-dependencies ;; *) mode=replace ;; esac
+        say "starting $name, which ran before"
+        systemctl start --no-block --no-ask-password --job-mode=$mode -- "$name"
+    done
+fi
+
+# 5. Say what was done; then the lease is over.
 {
     echo "token=$token"
     echo "when=$(date -u +%Y-%m-%dT%H:%M:%SZ)"

@@ -18,6 +18,7 @@ from typing import Final, Self
 from autotune.clock import Clock, SystemClock
 from autotune.deployment.base import Deployment, Observation, Occupant, explain_foreign
 from autotune.deployment.data_path import DataPath, open_data_path, render_url
+from autotune.deployment.dependants import find_dependants, find_missing, start_dependants
 from autotune.deployment.host import Host
 from autotune.deployment.host_files import read_file, write_file
 from autotune.deployment.host_record import delete_record
@@ -98,6 +99,7 @@ class SystemdDeployment(Deployment):
         self._opened = contextlib.ExitStack()
         self._path: DataPath | None = None
         self._lease = self._new_lease()
+        self._gpus = GpuTool(host)
         self._record: UnitRecord | None = None
         self._was_up = False
         self._unit: Unit | None = None
@@ -313,6 +315,10 @@ class SystemdDeployment(Deployment):
         facts = next(iter(self._list_processes()), None)
         return (facts.environment if facts is not None else None) or {}
 
+    def sample_gpus(self) -> tuple[GpuSample, ...]:
+        """Look at the GPUs of the host; see the base class."""
+        return self._gpus.sample()
+
     def verify(self, launch: LaunchSpec) -> tuple[str, ...]:
         """Compare the processes of the service with a launch; the baseline's is the unit's own command.
 
@@ -478,7 +484,11 @@ class SystemdDeployment(Deployment):
         self._record = None
 
     def _tell_changes(self) -> None:
-        """Say when the baseline is another command than the one that was found: files were changed meanwhile."""
+        """Say what is not as it was found: the baseline's command, when files were changed meanwhile, or other units."""
+        for name in find_missing(self._host, self._need_record().dependants):
+            self._findings.append(
+                f"{name}, which stops whenever {self._name} does, ran before and does not run now: see systemctl status {name}"
+            )
         pid = read_state(self._host, self._name).main_pid
         facts = None if pid is None else read_process(self._host, pid)
         if self._unit is None or facts is None:
@@ -506,12 +516,14 @@ class SystemdDeployment(Deployment):
                 trouble = error  # the baseline may come up all the same, and then serves while somebody looks at this
         if self._put_drop_in_away(self._need_record()) is Removal.LEFT:
             self._start_baseline()
+            self._start_dependants()
             raise RestoreError(
                 f"{trial_drop_in_path(self._name)} was changed by somebody else, so it was left as it is",
                 where=self._host.name,
                 hint=f"remove it if nobody needs it, then systemctl daemon-reload and systemctl restart {self._name}",
             )
         self._start_baseline()
+        self._start_dependants()
         self._drop_in.forget()
         self._remember(replace(self._need_record(), drop_in=""))
         if trouble is not None and not read_state(self._host, self._name).is_up:
@@ -529,6 +541,11 @@ class SystemdDeployment(Deployment):
             return
         if not (state.is_up and state.invocation_id in record.baselines):
             self._start(None, None)
+
+    def _start_dependants(self) -> None:
+        """Start what every stop of the service has stopped too."""
+        record = self._need_record()
+        start_dependants(self._host, self._lease.run_as_root, record.dependants, is_service_up=record.was_up)
 
     def _take_again(self) -> bool:
         """Take a new lease where somebody has removed ours and nobody put the host back; say whether that was so.
@@ -639,6 +656,7 @@ class SystemdDeployment(Deployment):
             made_folder=not self._drop_in.has_folder(),
             baselines=(state.invocation_id,) if state.is_up else (),
             host_id=self._read_host_id(),
+            dependants=find_dependants(self._host, self._name),
         )
 
     def _with_baseline(self, record: UnitRecord, state: UnitState) -> UnitRecord:

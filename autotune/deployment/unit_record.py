@@ -36,6 +36,7 @@ class UnitRecord:
         invocation: its invocation; empty while it is not known.
         before: invocation of the unit when that start was asked for.
         host_id: the host's ``/etc/machine-id``; empty when unknown.
+        dependants: units that ran and that every stop of the service stops too.
     """
 
     host: str
@@ -52,6 +53,7 @@ class UnitRecord:
     invocation: str = ""
     before: str = ""
     host_id: str = ""
+    dependants: tuple[str, ...] = ()
 
     def facts(self) -> bytes:
         """Render what the host's own restore has to know, as lines of a shell's ``key=value``."""
@@ -61,6 +63,7 @@ class UnitRecord:
             "made_folder": _yes(self.made_folder),
             "drop_in": trial_drop_in_path(self.unit),
             "invocations": " ".join(self.baselines),
+            "dependants": " ".join(self.dependants),
         }
         return "".join(f"{key}={value}\n" for key, value in lines.items()).encode()
 
@@ -95,6 +98,7 @@ def parse_record(data: bytes, where: str) -> UnitRecord:
             invocation=str(fields["invocation"]),
             before=str(fields["before"]),
             host_id=str(fields.get("host_id", "")),  # records of earlier versions have none
+            dependants=tuple(map(str, fields.get("dependants", ()))),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise _unreadable(where, f"{type(error).__name__}: {error}") from error

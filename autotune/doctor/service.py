@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from autotune.deployment.dependants import STOPPED_BY
 from autotune.deployment.host import Host
 from autotune.deployment.running_command import expected_command
 from autotune.deployment.systemd_unit import (
@@ -49,9 +50,8 @@ _PROPERTIES: Final = (
     "TriggeredBy",
     "OnFailure",
     "OnSuccess",
-    "BoundBy",
-    "RequiredBy",
-    "ConsistsOf",
+    "UpheldBy",
+    *STOPPED_BY,
     "StandardOutput",
     "StandardError",
     "LogNamespace",
@@ -333,17 +333,21 @@ def judge_run_time(shown: Properties) -> Judgement:
 
 def judge_other_units(shown: Properties) -> Judgement:
     """Say which units start this one, are started by it, or go down with it."""
-    said = [
-        f"{key}={' '.join(names)}"
-        for key in ("TriggeredBy", "OnFailure", "OnSuccess", "BoundBy", "ConsistsOf", "RequiredBy")
-        if (names := sorted(set(shown[key].split()) - _ALWAYS_THERE))
-    ]
-    if said:
-        return warning(
-            f"{', '.join(said)}: each stop, start or failed trial may set them off",
-            "stop for the night what would start the service or raise an alarm",
-        )
-    return ok("no other unit hangs on it")
+    acting = _name_units(shown, ("TriggeredBy", "UpheldBy", "OnFailure", "OnSuccess"))
+    falling = _name_units(shown, STOPPED_BY)
+    said = [f"{acting}: each stop, start or failed trial may set them off"] if acting else []
+    said += [f"{falling}: down while trials run, and started again afterwards if they ran before"] if falling else []
+    if not said:
+        return ok("no other unit hangs on it")
+    advice = (
+        "stop for the night what would start the service or raise an alarm" if acting else "know that they are down"
+    )
+    return warning("; ".join(said), advice)
+
+
+def _name_units(shown: Properties, keys: Sequence[str]) -> str:
+    found = ((key, sorted(set(shown[key].split()) - _ALWAYS_THERE)) for key in keys)
+    return ", ".join(f"{key}={' '.join(names)}" for key, names in found if names)
 
 
 _SHOWN: Final = {
@@ -385,7 +389,7 @@ def judge_drop_ins(unit: Unit, conflicts: tuple[str, ...]) -> Judgement:
     if conflicts:
         return problem("; ".join(conflicts), "then systemctl daemon-reload", UnitStateError)
     count = len(unit.files) - 1
-    return ok("no drop-in stands in the way" if not count else f"{count} drop-ins, none stands in the way")
+    return ok(f"{count} {'drop-in' if count == 1 else 'drop-ins'}, none stands in the way")
 
 
 def judge_start_timeout(unit: Unit, ready_timeout_s: float) -> Judgement:

@@ -50,6 +50,7 @@ class ScriptedService:
     did: list[str] = field(default_factory=list)
     starts: int = 1
     clock: Clock = field(default_factory=SystemClock)
+    dependants: tuple[str, ...] = ("router.service",)
 
     def read_state(self) -> UnitState:
         return UnitState("active" if self.is_up else "inactive", "", "success", 0, 7, None, f"{self.starts:x}", "")
@@ -68,6 +69,13 @@ class ScriptedService:
 
     def reload(self) -> None:
         self._do("reload")
+
+    def find_dependants(self) -> tuple[str, ...]:
+        found, self.dependants = self.dependants, ()  # whatever comes next stops them
+        return found
+
+    def start_dependants(self, names: tuple[str, ...]) -> None:
+        self.dependants = names
 
     def restart(self) -> None:
         self.starts += 1
@@ -157,6 +165,7 @@ def test_whatever_fails_the_files_are_as_before_and_the_old_server_serves(host, 
     assert service.is_up
     assert service.did[-1] == ("reload" if fails_at == "reload" else "fetch_reported")
     assert ("replace" in service.did) == (fails_at != "reload")
+    assert service.dependants == ("router.service",)
 
 
 @pytest.mark.usefixtures("no_systemd")
@@ -197,6 +206,7 @@ def test_several_applies_are_taken_back_one_by_one(host, tmp_path):
 
     rollback(site, forced=False, drain=False)
     assert site.file.read().content == b"first"
+    assert site.service.find_dependants() == ("router.service",)
     rollback(site, forced=False, drain=False)
     assert tree(tmp_path) == before
     assert "nothing to take back" in rollback(site, forced=False, drain=False)

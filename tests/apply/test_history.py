@@ -36,12 +36,21 @@ steps = st.builds(
     had_folder=st.booleans(),
     reported_before=st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.text()),
 )
-changes = st.builds(Change, st.sampled_from(["apply", "rollback"]), steps, st.booleans(), st.text())
+names = st.lists(st.text()).map(tuple)
+changes = st.builds(Change, st.sampled_from(["apply", "rollback"]), steps, st.booleans(), st.text(), names)
 
 
 @given(st.builds(History, st.lists(steps, max_size=3).map(tuple), st.none() | changes))
 def test_a_history_reads_back_as_it_was_written(history):
     assert parse_history(render_history(history), "gpu1") == history
+
+
+def test_a_change_that_an_earlier_version_began_names_no_other_units():
+    history = History().begin(Change("apply", a_step(1), was_running=True, invocation_id="f0"))
+    data = render_history(history).replace(b',\n  "dependants": []', b"")
+
+    assert b"dependants" not in data
+    assert parse_history(data, "gpu1") == history
 
 
 def test_no_file_is_an_empty_history():

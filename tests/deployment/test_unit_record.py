@@ -26,6 +26,7 @@ RECORD = UnitRecord(
     invocation="cc",
     before="bb",
     host_id="1d",
+    dependants=("router.service", "gpu@0.service"),
 )
 
 
@@ -48,11 +49,13 @@ def test_a_record_of_another_version_is_not_guessed_at():
         parse_record(render_record(RECORD).replace(b'"version": 1', b'"version": 2'), "host.json")
 
 
-def test_a_record_of_an_earlier_version_names_no_machine():
-    data = render_record(replace(RECORD, host_id="")).replace(b',\n "host_id": ""', b"")
+def test_a_record_of_an_earlier_version_names_neither_machine_nor_other_units():
+    plain = replace(RECORD, host_id="", dependants=())
+    data = render_record(plain).replace(b',\n "host_id": ""', b"").replace(b',\n "dependants": []', b"")
 
     assert b"host_id" not in data
-    assert parse_record(data, "host.json") == replace(RECORD, host_id="")
+    assert b"dependants" not in data
+    assert parse_record(data, "host.json") == plain
 
 
 def test_the_hosts_own_restore_gets_lines():
@@ -62,4 +65,5 @@ def test_the_hosts_own_restore_gets_lines():
         b"made_folder=yes\n"
         b"drop_in=/run/systemd/system/sglang-ddtree.service.d/zzz-autotune-trial.conf\n"
         b"invocations=aa bb\n"
+        b"dependants=router.service gpu@0.service\n"
     )

@@ -115,7 +115,14 @@ def test_a_unit_in_order_is_ok_in_every_respect(judge):
         (judge_run_time, {"RuntimeMaxUSec": "1h"}, Level.WARNING, "RuntimeMaxSec=1h"),
         (judge_run_time, {"WatchdogUSec": "30s"}, Level.WARNING, "WatchdogSec=30s"),
         (judge_other_units, {"TriggeredBy": "x.timer"}, Level.WARNING, "TriggeredBy=x.timer"),
-        (judge_other_units, {"RequiredBy": "multi-user.target y.service"}, Level.WARNING, "RequiredBy=y.service"),
+        (judge_other_units, {"UpheldBy": "x.service"}, Level.WARNING, "UpheldBy=x.service: each stop"),
+        (
+            judge_other_units,
+            {"RequiredBy": "multi-user.target y.service"},
+            Level.WARNING,
+            "RequiredBy=y.service: down while",
+        ),
+        (judge_other_units, {"PropagatesStopTo": "y.service"}, Level.WARNING, "started again afterwards"),
         (judge_restart, {"Restart": "no"}, Level.OK, "Restart=no"),
     ],
 )
