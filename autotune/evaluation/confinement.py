@@ -1,7 +1,7 @@
 """What takes rights away from the process that runs generated code? Kernel layers, applied by the process to itself.
 
-Works for root and for ordinary users, with the standard library alone. Five layers, each sufficient against some attack
-that the others leave open:
+Works for root and for ordinary users, with the standard library alone. Five layers, all of them demanded, each sufficient
+against some attack that the others leave open:
 
 - resource limits: CPU time, address space, no core file, no byte written to a file;
 - no new privileges, all capabilities dropped: being root means nothing any more;
@@ -64,66 +64,122 @@ _SIGKILL = 9
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _SYS_CAPSET = 1, 22, 38, {"x86_64": 126, "aarch64": 91}
 _CAPABILITY_VERSION = 0x20080522
 
+LIMITS, NO_RIGHTS, LANDLOCK, SECCOMP = "limits", "no rights", "Landlock", "seccomp"
+"""The layers, as they are named in records."""
+_MOST_THREADS = 64
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def confine(*, cpu_s: int, memory_bytes: int, folder: str, secret: str) -> None:
+def confine(
+    *, cpu_s: int, memory_bytes: int, folder: str, secret: str | None, has_own_user: bool, accept_gaps: bool
+) -> list[str]:
     """Take every right away from this process that a pure function does not need; there is no way back.
 
     Args:
         cpu_s: CPU time after which the kernel kills the process, in seconds.
         memory_bytes: address space.
         folder: the only place where something, an empty folder, may be removed.
-        secret: the real path of a folder below which nothing may be read even if it lies inside Python's library.
+        secret: the real path of a folder below which nothing may be read even if it lies inside Python's library; ``None``
+            in a file tree that shows neither it nor installed packages.
+        has_own_user: nobody else runs as this user, so that its processes and threads can be counted.
+        accept_gaps: go on without the layers that the machine does not offer.
+
+    Returns:
+        The layers that hold.
 
     Raises:
-        OSError: the kernel or the machine does not offer a layer.
+        OSError: the kernel or the machine does not offer a layer, and gaps are not accepted.
     """
     machine = os.uname().machine
-    if machine not in _MACHINES:
-        raise OSError(errno.ENOSYS, f"no list of system calls for {machine}")
+
+    def require_machine() -> None:
+        if machine not in _MACHINES:
+            raise OSError(errno.ENOSYS, f"no list of system calls for {machine}")
+
+    layers = []
+    for layer, take in (
+        ("", die_with_parent),  # again: a change of user had ended it
+        ("", require_machine),
+        (LIMITS, lambda: _limit(cpu_s, memory_bytes, has_own_user)),
+        (NO_RIGHTS, lambda: _drop_rights(machine)),
+        (LANDLOCK, lambda: _restrict_files(folder, secret)),
+        (SECCOMP, lambda: _filter_calls(machine)),
+    ):
+        try:
+            take()
+        except OSError:
+            if not accept_gaps:
+                raise
+            continue
+        layers += [layer] if layer else []
+    return layers
+
+
+def die_with_parent() -> None:
+    """Let the kernel kill this process when the one that started it has died."""
     _check(_libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0), "death signal")
-    for name, limit in (
+
+
+def _limit(cpu_s: int, memory_bytes: int, has_own_user: bool) -> None:
+    limits = [
         (resource.RLIMIT_AS, memory_bytes),
         (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_NOFILE, 64),
-    ):
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
+    ]
+    if has_own_user:
+        limits.append((resource.RLIMIT_NPROC, _MOST_THREADS))
+    for name, limit in limits:
         _, most = resource.getrlimit(name)
         bound = limit if most == resource.RLIM_INFINITY else min(limit, most)
         resource.setrlimit(name, (bound, bound))
+
+
+def _drop_rights(machine: str) -> None:
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
     nothing = (ctypes.c_uint32 * 6)()
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     _check(_libc.syscall(_SYS_CAPSET[machine], header, nothing), "dropping capabilities")
-    _restrict_files(folder, secret)
-    _filter_calls(machine)
 
 
 def readable_paths(secret: str) -> Iterator[str]:
     """Yield what a program may read: Python's library without installed packages, shared libraries, time zones."""
     library = os.path.dirname(os.__file__)
+    has_secret = is_below(secret, library)  # then each part is looked at, which takes its time
     for name in os.listdir(library):
         path = f"{library}/{name}"
-        if name not in ("site-packages", "dist-packages") and not _holds(path, secret):
+        if name not in ("site-packages", "dist-packages") and not (has_secret and is_below(secret, path)):
             yield path
+    yield from (path for path in _shared_paths() if not is_below(secret, path))
+
+
+def shown_paths() -> list[str]:
+    """What a file tree of its own shows: the same, Python's library first and in one piece."""
+    return [os.path.dirname(os.__file__), *_shared_paths()]
+
+
+def _shared_paths() -> Iterator[str]:
+    """Shared libraries, time zones and two devices."""
     for parent in ("/usr/lib", "/lib"):
         for name in os.listdir(parent) if os.path.isdir(parent) else ():
-            if "-linux-gnu" in name and not _holds(f"{parent}/{name}", secret):
+            if "-linux-gnu" in name:
                 yield f"{parent}/{name}"
     for path in ("/lib64", "/usr/lib64", "/usr/share/zoneinfo"):
-        if os.path.isdir(path) and not _holds(path, secret):
+        if os.path.isdir(path):
             yield path
     yield from ("/etc/ld.so.cache", "/dev/null", "/dev/urandom")
 
 
-def _holds(folder: str, path: str) -> bool:
-    """True when ``path`` lies in ``folder`` or is it."""
+def is_below(path: str, folder: str) -> bool:
+    """True when ``path``, a real path, lies in ``folder`` or is it."""
     return f"{path}/".startswith(f"{os.path.realpath(folder)}/")
 
 
-def _restrict_files(folder: str, secret: str) -> None:
+def _restrict_files(folder: str, secret: str | None) -> None:
     abi = _libc.syscall(_CREATE_RULESET, None, 0, 1)
     if abi < 1:
         raise OSError(ctypes.get_errno(), "Landlock is not offered")
@@ -135,7 +191,7 @@ def _restrict_files(folder: str, secret: str) -> None:
     size = 24 if abi >= 6 else 16 if abi >= 4 else 8
     ruleset = _check(_libc.syscall(_CREATE_RULESET, attributes, size, 0), "Landlock rule set")
     _allow(ruleset, os.path.dirname(os.__file__), _READ_DIR)
-    for path in readable_paths(secret):
+    for path in shown_paths() if secret is None else readable_paths(secret):
         _allow(ruleset, path, _READ_FILE | (_READ_DIR if os.path.isdir(path) else 0))
     _allow(ruleset, folder, _READ_DIR | _REMOVE_DIR)
     _check(_libc.syscall(_RESTRICT_SELF, ruleset, 0), "Landlock")

@@ -31,11 +31,12 @@ from builtins import (
 )
 from sys import setprofile, settrace
 
-from autotune.evaluation.confinement import confine
+from autotune.evaluation import own_world
+from autotune.evaluation.confinement import confine, die_with_parent, is_below, shown_paths
 
 MODULE = "answer"
 CONFINED = b"+"
-"""First byte of the report of a process that gave up its rights; written before the program is loaded."""
+"""First byte of the report of a process that gave up its rights; the layers follow, all before the program is loaded."""
 DEEPEST = 60
 """Levels of nesting that a result may have."""
 _LONGEST_REASON = 300
@@ -50,16 +51,31 @@ def main() -> None:
     # Looked up before the program runs: what it does to these names in their modules comes too late.
     write, leave = os.write, os._exit
     del sys.path[0], sys.argv[1:]
+    os.umask(0o022)
     os.chdir(task["folder"])
+    library = os.path.dirname(os.__file__)
+    secret = os.path.dirname(os.path.realpath(__file__))
+    is_inside = is_below(secret, library)
     try:
-        confine(
+        die_with_parent()
+        layers = own_world.enter(task["root"], shown_paths())
+        if own_world.PROCESSES in layers:
+            own_world.run_inside(report_fd)
+        is_moved = own_world.FILES in layers
+        if not is_moved:
+            os.chdir(task["folder"])
+        has_own_user = own_world.become_nobody(library)
+        layers += [own_world.USER] if has_own_user else []
+        layers += confine(
             cpu_s=task["cpu_s"],
             memory_bytes=task["memory_bytes"],
-            folder=os.path.dirname(task["folder"]),
-            secret=os.path.dirname(os.path.realpath(__file__)),
+            folder="/box" if is_moved else os.path.dirname(task["folder"]),
+            secret=None if is_moved and not is_inside else secret,
+            has_own_user=has_own_user,
+            accept_gaps=task["accept_gaps"],
         )
         # From here on "unavailable" is not believed: the program that follows could claim it.
-        write(report_fd, CONFINED)
+        write(report_fd, CONFINED + ";".join(layers).encode() + b"\n")
     except OSError as error:
         report = f'"unavailable": {quote(error.strerror or str(error))}'
     else:

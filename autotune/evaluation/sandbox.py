@@ -1,8 +1,9 @@
 """Does a program written by a model solve a problem? It runs where it can harm nothing, and is judged from outside.
 
-Each program gets a process of its own that gives up its rights (:mod:`autotune.evaluation.confinement`), an empty
-environment, closed input, discarded output and an empty folder; the group is killed at the deadline. Results come back
-over a separate pipe after the last test, with a secret of this run, and are compared here, by type and value.
+Each program gets a process of its own in a world of its own (:mod:`autotune.evaluation.own_world`) that gives up its
+rights (:mod:`autotune.evaluation.confinement`), a control group, an empty environment, closed input, discarded output and
+an empty folder; the group is killed at the deadline. Results come back over a separate pipe after the last test, with a
+secret of this run, and are compared here, by type and value.
 """
 
 from __future__ import annotations
@@ -26,13 +27,25 @@ from pathlib import Path
 from typing import Any
 
 from autotune.errors import SandboxUnavailable
+from autotune.evaluation import own_world
+from autotune.evaluation.confinement import LANDLOCK, LIMITS, NO_RIGHTS, SECCOMP
 from autotune.evaluation.isolated_program import CONFINED, DEEPEST
+from autotune.evaluation.memory_cgroup import MemoryCgroup, remove_leftovers
 from autotune.evaluation.problem import HiddenTest, Problem
 from autotune.trial import ProblemResult, Verdict
 
+MEMORY_CGROUP = "memory control group"
+DEMANDED = (LIMITS, NO_RIGHTS, LANDLOCK, SECCOMP)
+"""Layers without which no program is run unless the settings say so in words."""
+ADDED = (own_world.USER, own_world.PROCESSES, own_world.NETWORK, own_world.FILES, MEMORY_CGROUP)
+"""Layers that are put around these wherever the machine allows it."""
 _PACKAGE_ROOT = Path(__file__).resolve().parent.parent.parent
 _START = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); from autotune.evaluation.isolated_program import main; main()"
+)
+_HINT = (
+    "Linux 5.13 or newer with Landlock and seccomp is needed; evaluation.enabled = false goes without, and "
+    "evaluation.isolation says how to run programs all the same"
 )
 _LARGEST_REPORT = 1 << 20
 _LONGEST_VALUE = 120
@@ -70,10 +83,11 @@ _PROBED = ("network", "local sockets", "processes", "signals", "the problems", "
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """How a process ended: its report, or ``None``, whether it was confined first, and what ended it."""
+    """How a process ended: its report, or ``None``, whether and how it was confined first, and what ended it."""
 
     report: Any
     confined: bool
+    layers: tuple[str, ...]
     timed_out: bool
     oversized: bool
     returncode: int
@@ -85,31 +99,39 @@ class Sandbox:
     Args:
         time_limit_s: wall time of one program, start of the interpreter included, and of its CPU time.
         memory_bytes: address space of one program.
+        accept_gaps: where layers are missing, run programs with those that hold.
     """
 
-    def __init__(self, time_limit_s: float, memory_bytes: int) -> None:
+    def __init__(self, time_limit_s: float, memory_bytes: int, *, accept_gaps: bool = False) -> None:
         self._time_limit_s = time_limit_s
         self._memory_bytes = memory_bytes
+        self._accept_gaps = accept_gaps
+        self._layers: tuple[str, ...] = ()
 
-    def check(self) -> None:
+    def check(self) -> tuple[str, ...]:
         """Run a program that tries to get out, before any other is run.
 
+        Returns:
+            The layers that hold here.
+
         Raises:
-            SandboxUnavailable: a layer is missing here, or something that must be refused is not.
+            SandboxUnavailable: a demanded layer is missing, or something that must be refused is not, and the settings
+                do not accept that.
         """
+        remove_leftovers()
         arguments = f"{os.getpid()}, {str(Path(__file__))!r}"
         probe = Problem("probe", "easy", "sandbox", "", (HiddenTest(arguments, [True] * len(_PROBED)),))
         results: list[Any] = []
         result = self._judge(probe, _PROBE, results.append)
-        if result.verdict is Verdict.PASSED:
-            return
+        if result.verdict is Verdict.PASSED or self._accept_gaps:
+            return self._layers
         held = results[0].get("list", []) if results and isinstance(results[0], dict) else []
         open_ways = [name for name, refused in zip(_PROBED, held, strict=False) if refused is not True]
         reason = f"open to generated code: {', '.join(open_ways)}" if open_ways else result.reason
         raise SandboxUnavailable(
             f"the sandbox does not hold here, {reason}",
             where="coding evaluation",
-            hint="Linux 5.13 or newer with Landlock and seccomp is needed; evaluation.enabled = false goes without",
+            hint=_HINT,
         )
 
     def judge(self, problem: Problem, code: str) -> ProblemResult:
@@ -134,20 +156,26 @@ class Sandbox:
         with tempfile.TemporaryDirectory(prefix="autotune-", ignore_cleanup_errors=True) as folder:
             work = Path(folder) / "work"
             work.mkdir()
+            root = Path(folder) / "root"
+            root.mkdir()
             task = {
                 "secret": secret,
                 "folder": str(work),
+                "root": str(root),
+                "accept_gaps": self._accept_gaps,
                 "cpu_s": math.ceil(self._time_limit_s) + 1,
                 "memory_bytes": self._memory_bytes,
                 "code": code,
                 "entry_point": problem.entry_point,
                 "arguments": [test.arguments for test in problem.tests],
             }
-            ending = self._run(marshal.dumps(task))
+            with MemoryCgroup(self._memory_bytes) as cgroup:
+                ending = self._run(marshal.dumps(task), cgroup)
+        self._layers = ending.layers or self._layers
         verdict, reason = _give_verdict(problem, ending, secret, self._time_limit_s, on_result)
         return ProblemResult(problem.entry_point, verdict, make_printable(reason))
 
-    def _run(self, task: bytes) -> _Ending:
+    def _run(self, task: bytes, cgroup: MemoryCgroup) -> _Ending:
         command = [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", _START]
         deadline_s = time.monotonic() + self._time_limit_s
         task_out, task_in = os.pipe()
@@ -169,6 +197,7 @@ class Sandbox:
             raise
         os.close(task_out)
         os.close(report_in)
+        is_bounded = cgroup.add(process.pid)  # before it has the task, so before it starts anything
         try:
             with os.fdopen(task_in, "wb") as pipe, contextlib.suppress(BrokenPipeError):
                 pipe.write(task)
@@ -184,8 +213,15 @@ class Sandbox:
             process.wait()
         oversized = len(data) > _LARGEST_REPORT
         confined = data.startswith(CONFINED)
-        report = None if oversized else _parse_report(data.removeprefix(CONFINED))
-        return _Ending(report, confined, timed_out, oversized, process.returncode)
+        layers: tuple[str, ...] = ()
+        if confined:
+            first, _, data = data.partition(b"\n")
+            layers = (
+                *first.removeprefix(CONFINED).decode("ascii", "replace").split(";"),
+                *[MEMORY_CGROUP] * is_bounded,
+            )
+        report = None if oversized else _parse_report(data)
+        return _Ending(report, confined, layers, timed_out, oversized, process.returncode)
 
 
 def _read(descriptor: int, deadline_s: float) -> tuple[bytes, bool]:
@@ -237,7 +273,7 @@ def _give_verdict(
         raise SandboxUnavailable(
             make_printable(f"generated code cannot be isolated here: {report['unavailable']}"),
             where="coding evaluation",
-            hint="Linux 5.13 or newer with Landlock and seccomp is needed; evaluation.enabled = false goes without",
+            hint=_HINT,
         )
     results = report.get("results")
     results = results if isinstance(results, list) else []

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -563,6 +564,20 @@ def test_a_sandbox_with_a_hole_is_refused_before_any_program_runs(monkeypatch):
         Sandbox(20.0, 512 * MEBIBYTE).check()
 
 
+def descend(pid: int) -> Iterator[int]:
+    """A process, its only child, that one's only child, and so on."""
+    yield pid
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        yield from descend(int(child))
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def test_a_judged_program_dies_with_the_tuner(scratch):
     program = (
         "from autotune.evaluation.sandbox import Sandbox\n"
@@ -574,19 +589,16 @@ def test_a_judged_program_dies_with_the_tuner(scratch):
     tuner = subprocess.Popen(
         [sys.executable, "-c", program], cwd=root, env={**os.environ, "PYTHONPATH": root, "TMPDIR": str(scratch)}
     )
-    children = Path(f"/proc/{tuner.pid}/task/{tuner.pid}/children")
     deadline_s = time.monotonic() + 30
-    while not children.read_text().split() and time.monotonic() < deadline_s:
+    family = [tuner.pid]
+    while "Seccomp:\t2" not in Path(f"/proc/{family[-1]}/status").read_text() and time.monotonic() < deadline_s:
         time.sleep(0.01)
-    (child,) = (int(pid) for pid in children.read_text().split())
-    status = Path(f"/proc/{child}/status")
-    while "Seccomp:\t2" not in status.read_text() and time.monotonic() < deadline_s:
-        time.sleep(0.01)
+        family = [*descend(tuner.pid)]
 
     os.kill(tuner.pid, signal.SIGKILL)
     tuner.wait()
 
-    while status.exists() and "State:\tZ" not in status.read_text() and time.monotonic() < deadline_s:
+    while any(is_alive(pid) for pid in family[1:]) and time.monotonic() < deadline_s:
         time.sleep(0.01)
     assert time.monotonic() < deadline_s
     for folder in scratch.iterdir():  # the killed tuner could not remove its own
