@@ -137,7 +137,10 @@ class Lease:
         mine = f"{self.folder}/lease-{self.token}"
         self._prepare(mine, facts)
         self._renewed_at = self._uptime()
-        self._expect(self._host.run_as_root(self._arming()))
+        armed = self._host.run_as_root(self._arming())
+        if armed.exit_code != 0:
+            self._give_up(mine)
+            self._expect(armed)
         expected = "" if instead_of is None else instead_of.token
         move = ("mv", "-f", "-T", "--", mine, f"{self.folder}/lease")
         try:
@@ -306,9 +309,10 @@ class Lease:
                 self.run_as_root(("systemctl", "stop", "--", name), is_idempotent=True)
 
     def _give_up(self, mine: str) -> None:
-        """Take back what a lost race has left."""
+        """Take back what a lost race, or a host that holds no lease, has left."""
         self._host.run_as_root(("systemctl", "stop", "--", self.timer))
         self._host.run_as_root(("rm", "-f", "--", mine, self.facts_path, self._script))
+        self._host.run_as_root(("rmdir", "--", self.folder))  # stays where another tuner has put something into it
         self._renewed_at = None
 
     def _expect(self, output: CommandOutput) -> None:

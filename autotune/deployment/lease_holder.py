@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import hashlib
 import shlex
 import socket
 import sys
@@ -18,6 +19,7 @@ from autotune.deployment.process import Identity, identify, read_command
 
 _HOST_MARK = "host-"
 _LONGEST_COMMAND = 200
+_LONGEST_STEM = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,16 @@ class LeaseHolder:
 
 
 def find_timer(unit: str, token: str) -> str:
-    """Return the name of the timer of a lease; the token keeps a new one apart from one that is just ending."""
+    """Return the name of the timer of a lease; the token keeps a new one apart from one that is just ending.
+
+    A long name of a unit is cut, since systemd allows 255 characters, and told apart by a digest.
+
+    >>> find_timer("llm@0.service", "5d0e7a41c0ffee")
+    'autotune-llm:0-5d0e7a41.timer'
+    """
     stem = unit.removesuffix(".service").replace("@", ":").replace("\\", "_")
+    if len(stem) > _LONGEST_STEM:
+        stem = f"{stem[:_LONGEST_STEM]}-{hashlib.sha256(unit.encode()).hexdigest()[:8]}"
     return f"autotune-{stem}-{token[:8]}.timer"
 
 

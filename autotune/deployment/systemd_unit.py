@@ -38,7 +38,7 @@ _SUFFIXES: Final = (
     ".scope",
     ".snapshot",
 )
-_NAME_LIMIT: Final = 255
+_NAME_LIMIT: Final = 253  # of a file's 255, because drop-ins lie in a folder named UNIT.d
 _LINE_LIMIT_BYTES: Final = 2**20 - 1
 _ARGUMENT_LIMIT_BYTES: Final = 128 * 1024 - 1
 TRIAL_SETTINGS: Final = frozenset(

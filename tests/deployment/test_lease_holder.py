@@ -33,6 +33,13 @@ def test_a_lease_names_its_holder():
     assert not holder.is_gone
 
 
+def test_timers_of_long_units_have_names_that_systemd_takes_and_that_differ():
+    names = [find_timer(f"llm-{'b' * 240}{letter}.service", "0123456789") for letter in "ab"]
+
+    assert len(set(names)) == 2
+    assert all(len(name.replace(".timer", ".service")) <= 255 for name in names)
+
+
 def test_the_token_is_the_first_line():
     assert render_holder("t0ken", "x.service", "/a\nb", 600, "t").startswith(b"token=t0ken\n")
     assert parse_holder(render_holder("t", "x.service", "/a\ntoken=evil", 600, "t")).token == "t"

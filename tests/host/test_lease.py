@@ -14,7 +14,7 @@ import pytest
 
 from autotune.deployment.lease import Lease
 from autotune.deployment.lease_holder import find_timer, is_restoring, read_holder, read_remaining_s
-from autotune.errors import HostBusyError, LeaseLostError
+from autotune.errors import HostBusyError, HostError, LeaseLostError
 from tests.host.container import Container
 from tests.host.inside_host import InsideHost
 
@@ -200,6 +200,21 @@ def test_a_tuner_that_sleeps_longer_than_its_lease_changes_nothing_when_it_wakes
 
     assert answer == "LeaseLostError\n"
     assert "must-not-be" not in host.shell("ls /run")
+
+
+def test_a_unit_of_the_longest_name_gets_its_lease_too(host: Container):
+    lease = take(host, unit=f"llm-{'b' * 241}.service")
+    timers = list_timers(host)
+    lease.release()
+
+    assert timers == [lease.timer]
+
+
+def test_a_host_that_holds_no_lease_keeps_no_file_of_it(host: Container):
+    with pytest.raises(HostError, match="the lease cannot be kept there"):
+        take(host, lease_s=float("inf"))  # systemd takes no such time
+
+    assert host.shell("ls /run/autotune") == ""
 
 
 def test_the_timer_of_an_instance_has_a_name_of_its_own():
