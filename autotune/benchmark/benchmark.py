@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from autotune.api_key import ApiKey
+from autotune.benchmark.api_fields import ApiFields
 from autotune.benchmark.cell_load import CellLoad, find_complaints
 from autotune.benchmark.client import ChatClient, ChatRequest, RequestLimits, render_request
 from autotune.benchmark.event_loop import run
@@ -38,6 +39,7 @@ _CALIBRATION = Cell(400, 1)
 """A fixed prompt from which a server's characters per token are learned, the same in every trial and on resume."""
 _CALIBRATION_REPEAT = -2
 _CALIBRATION_ATTEMPTS = 3
+_ALL_FIELDS = ApiFields()
 _FEWEST_REQUESTS = 4
 _SHORTEST_WARMUP_TOKENS = 16
 
@@ -56,6 +58,9 @@ class Benchmark:
         read_log: all log lines of this boot so far; a third source of the accept length.
         api_key: opens the server's API; written nowhere.
         lengths_path: file in which all trials of a study find the lengths of their common prompts; ``None`` asks anew.
+        model: name of the model; ``None`` is the first one that the server lists.
+        fields: what requests may state to this server.
+        on_record: told of each request as it ends.
     """
 
     def __init__(
@@ -69,6 +74,9 @@ class Benchmark:
         read_log: Callable[[], Sequence[str]] | None = None,
         api_key: ApiKey | None = None,
         lengths_path: Path | None = None,
+        model: str | None = None,
+        fields: ApiFields = _ALL_FIELDS,
+        on_record: Callable[[RequestRecord], None] = lambda _record: None,
     ) -> None:
         self._url = url
         self._settings = settings
@@ -78,7 +86,9 @@ class Benchmark:
         self._read_log = read_log
         self._api_key = api_key
         self._lengths_path = lengths_path
-        self._model: str | None = None
+        self._model = model
+        self._fields = fields
+        self._on_record = on_record
         self._characters_per_token: float | None = None
 
     def measure_cell(self, cell: CellSettings) -> CellMeasurement:
@@ -104,7 +114,7 @@ class Benchmark:
                 ServerProbe(self._url, self._settings.connect_timeout_s, api_key=self._api_key)
             )
             file = stack.enter_context(RecordFile(self._records_path))
-            load = CellLoad(client, file, cell.concurrency, self._clock)
+            load = CellLoad(client, file, cell.concurrency, self._clock, self._on_record)
             if self._model is None:
                 self._model = await probe.fetch_model()
             if self._characters_per_token is None:
@@ -245,6 +255,7 @@ class Benchmark:
                 seed=prompt.seed,
                 max_tokens=max_tokens,
                 ignore_eos=self._settings.ignore_eos,
+                fields=self._fields,
             )
             for prompt in prompts
         ]
@@ -266,6 +277,7 @@ class Benchmark:
             "model": self._model,
             "characters_per_token": self._characters_per_token,
             "cache": flush.value,
+            "fields": self._fields.description,
             "nonce": nonce,
             "mix": mix,
             "settings": self._settings.model_dump(mode="json", exclude={"stages"}),

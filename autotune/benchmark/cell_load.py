@@ -13,6 +13,7 @@ from autotune.benchmark.load import draw_arrivals, find_load_window, find_waitin
 from autotune.benchmark.metrics import Repeat
 from autotune.benchmark.record_file import RecordFile
 from autotune.benchmark.request_record import RequestRecord
+from autotune.benchmark.success_rate import SuccessCount
 
 
 class CellLoad:
@@ -23,13 +24,22 @@ class CellLoad:
         file: gets a ``request`` line as each request ends, and a ``repeat`` line that says when the load was full.
         concurrency: requests in flight.
         clock: the clock of the records.
+        on_record: told of each request as it ends, of those too that are only counted.
     """
 
-    def __init__(self, client: ChatClient, file: RecordFile, concurrency: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        client: ChatClient,
+        file: RecordFile,
+        concurrency: int,
+        clock: Callable[[], float],
+        on_record: Callable[[RequestRecord], None] = lambda _record: None,
+    ) -> None:
         self._client = client
         self._file = file
         self._concurrency = concurrency
         self._clock = clock
+        self._on_record = on_record
 
     async def send(
         self,
@@ -55,7 +65,7 @@ class CellLoad:
                 moments_s = draw_arrivals(len(batch), arrival_rate_per_s, f"arrivals {seed} {index}")
             repeats.append(await self.measure(batch, moments_s))
             failed = sum(not record.is_ok for repeat in repeats for record in repeat.records)
-            if planned - failed < min_success_rate * planned:
+            if SuccessCount(planned - failed, planned).is_below(min_success_rate):
                 break
         return repeats
 
@@ -91,12 +101,14 @@ class CellLoad:
 
         def write(record: RequestRecord) -> None:
             self._file.append({"type": "count", "prompt_id": record.prompt_id, "prompt_tokens": record.prompt_tokens})
+            self._on_record(record)
 
         records = await run_closed_loop(self._client.ask, requests, self._concurrency, write)
         return [record.prompt_tokens if record.is_ok else None for record in records]
 
     def _write(self, record: RequestRecord) -> None:
         self._file.append(record.to_json())
+        self._on_record(record)
 
 
 def find_complaints(records: Sequence[RequestRecord], lateness: Lateness) -> list[str]:

@@ -18,6 +18,7 @@ import httpx
 import orjson
 
 from autotune.api_key import ApiKey
+from autotune.benchmark.api_fields import ApiFields
 from autotune.benchmark.chat_chunk import explain_error
 from autotune.benchmark.chat_stream import ChatStream
 from autotune.benchmark.request_record import Outcome, RequestRecord
@@ -25,6 +26,7 @@ from autotune.benchmark.server_connection import ServerConnection
 from autotune.benchmark.wire import Arrivals
 from autotune.settings import SamplingSettings
 
+_ALL_FIELDS = ApiFields()
 _BYTES_PER_TOKEN = 8192
 _BYTES_BESIDE_TOKENS = 1 << 20
 _LONGEST_ERROR_BODY = 1 << 16
@@ -78,35 +80,40 @@ def render_request(
     seed: int,
     max_tokens: int,
     ignore_eos: bool,
+    fields: ApiFields = _ALL_FIELDS,
 ) -> ChatRequest:
-    """Make a request that leaves nothing to the server's defaults; ``messages`` are pairs of role and text."""
+    """Make a request that leaves nothing to the server's defaults; ``messages`` are pairs of role and text.
+
+    Fields that a server does not take are left to its defaults, because nothing else can be done.
+    """
     body: dict[str, Any] = {
         "model": model,
         "messages": [{"role": role, "content": text} for role, text in messages],
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
         "seed": seed,
-        "max_tokens": max_tokens,
-        "ignore_eos": ignore_eos,
+        fields.limit: max_tokens,
         "stream": True,
-        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+        "stream_options": {"include_usage": True},
     }
-    if sampling.thinking is not None:
-        body["chat_template_kwargs"] = {"thinking": sampling.thinking}
+    if fields.extensions:
+        body["top_k"] = sampling.top_k
+        body["ignore_eos"] = ignore_eos
+        body["stream_options"]["continuous_usage_stats"] = True
+        if sampling.thinking is not None:
+            body["chat_template_kwargs"] = {"thinking": sampling.thinking}
     return ChatRequest(prompt_id, repeat, seed, max_tokens, orjson.dumps(body))
 
 
 class _Watch:
     """Applies the limits to one request without a timer per read."""
 
-    def __init__(self, limits: RequestLimits, clock: Callable[[], float], sent_at_s: float) -> None:
+    def __init__(self, limits: RequestLimits, clock: Callable[[], float]) -> None:
         self._limits = limits
         self._clock = clock
-        self._sent_at_s = sent_at_s
         self._timeout = asyncio.timeout(None)
         self._timer: asyncio.TimerHandle | None = None
-        self.last_at_s = sent_at_s
+        self.sent_at_s = self.last_at_s = clock()
         self.has_token = False
         self.has_ended = False
         self.stopped: tuple[Outcome, str] | None = None
@@ -129,6 +136,10 @@ class _Watch:
             return True
         return False
 
+    def begin(self, sent_at_s: float) -> None:
+        """The request is being written now: the limits but that for connecting begin."""
+        self.sent_at_s = self.last_at_s = sent_at_s
+
     def stop(self, outcome: Outcome, reason: str) -> None:
         """End the request now, for a reason."""
         if self.stopped is None:
@@ -138,13 +149,13 @@ class _Watch:
     def _check(self) -> None:
         """Stop when a limit has passed, else look again when the next one would."""
         limits, now_s = self._limits, self._clock()
-        deadlines = [(self._sent_at_s + limits.request_s, f"not finished within {limits.request_s:g} s")]
+        deadlines = [(self.sent_at_s + limits.request_s, f"not finished within {limits.request_s:g} s")]
         if self.has_ended:
             deadlines.append((self.last_at_s + _LINGER_S, f"body open {_LINGER_S:g} s after the end mark"))
         elif self.has_token:
             deadlines.append((self.last_at_s + limits.gap_s, f"nothing received for {limits.gap_s:g} s"))
         else:
-            deadlines.append((self._sent_at_s + limits.first_token_s, f"no token within {limits.first_token_s:g} s"))
+            deadlines.append((self.sent_at_s + limits.first_token_s, f"no token within {limits.first_token_s:g} s"))
         deadline_s, reason = min(deadlines)
         if deadline_s <= now_s:
             self.stop(Outcome.TIMED_OUT, reason)
@@ -178,15 +189,15 @@ class ChatClient(ServerConnection):
 
     async def ask(self, request: ChatRequest) -> RequestRecord:
         """Send one request and record how it went; whatever the server does is an outcome, never an exception."""
+        stream = ChatStream()
+        watch = _Watch(self._limits, self._clock)
         message = self._http.build_request(
             "POST",
             "/v1/chat/completions",
             content=request.body,
             headers={"content-type": "application/json", "accept": "text/event-stream"},
+            extensions={"on_sent": watch.begin},
         )
-        stream = ChatStream()
-        sent_at_s = self._clock()
-        watch = _Watch(self._limits, self._clock, sent_at_s)
         stopped: tuple[Outcome, str] | None = None
         try:
             async with watch:
@@ -200,7 +211,7 @@ class ChatClient(ServerConnection):
             prompt_id=request.prompt_id,
             repeat=request.repeat,
             seed=request.seed,
-            sent_at_s=sent_at_s,
+            sent_at_s=watch.sent_at_s,
             ended_at_s=self._clock(),
             stopped=watch.stopped or stopped,
             max_tokens=request.max_tokens,
