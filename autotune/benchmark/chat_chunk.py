@@ -60,16 +60,18 @@ def parse_chunk(data: bytes) -> ChatChunk:
     """
     try:
         value: Any = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
+    except orjson.JSONDecodeError as failure:
         try:
             value = _replace_surrogates(json.loads(data.decode("utf-8", "replace")))
         except (ValueError, RecursionError):
-            return ChatChunk(error=f"chunk is not JSON: {error}"[:_LONGEST_ERROR])
+            return ChatChunk(error=f"chunk is not JSON: {failure}"[:_LONGEST_ERROR])
     if not isinstance(value, dict):
         return ChatChunk(error=f"chunk is not a JSON object but {type(value).__name__}")
-    if value.get("error"):
-        return ChatChunk(error=render_error(value["error"]))
-    usage = parse_usage(value["usage"]) if value.get("usage") else None
+    error = value.get("error")
+    if error:
+        return ChatChunk(error=render_error(error))
+    usage = value.get("usage")
+    usage = parse_usage(usage) if usage else None
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         if value.get("object") == "error" and "message" in value:
@@ -79,11 +81,14 @@ def parse_chunk(data: bytes) -> ChatChunk:
     finish_reason = choice.get("finish_reason")
     if finish_reason is not None and not isinstance(finish_reason, str):
         finish_reason = str(finish_reason)[:_LONGEST_ERROR]
-    steps = parse_verify_steps(choice.get("meta_info") or value.get("meta_info"))
+    meta_info = choice.get("meta_info") or value.get("meta_info")
+    steps = parse_verify_steps(meta_info) if meta_info is not None else None
     delta = choice.get("delta")
     if not isinstance(delta, dict):
         return ChatChunk(finish_reason=finish_reason, usage=usage, verify_steps=steps)
     content = delta.get("content")
+    if len(delta) == 1 and type(content) is str:  # most chunks
+        return ChatChunk(content, "", "", finish_reason, usage, None, steps)
     reasoning = delta.get("reasoning_content") or delta.get("reasoning")
     return ChatChunk(
         content if isinstance(content, str) else "",

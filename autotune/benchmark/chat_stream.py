@@ -125,14 +125,15 @@ class ChatStream:
             self._finish_reason = chunk.finish_reason
         if chunk.verify_steps is not None:
             self._verify_steps = chunk.verify_steps
-        if chunk.is_token:
+        content, reasoning, tool_text = chunk[:3]
+        if content or reasoning or tool_text:
             if self.first_token_at_s is None:
                 self.first_token_at_s = at_s
             self._at_s.append(at_s)
-            self._characters.append(len(chunk.content) + len(chunk.reasoning) + len(chunk.tool_text))
+            self._characters.append(len(content) + len(reasoning) + len(tool_text))
             self._counts.append(usage.completion_tokens if usage is not None else None)
-            self._text.append(chunk.content)
-            self._reasoning.append(chunk.reasoning)
+            self._text.append(content)
+            self._reasoning.append(reasoning)
 
     def _judge(self, stopped: tuple[Outcome, str] | None, notes: list[str]) -> tuple[Outcome, str | None]:
         if self.error is not None:

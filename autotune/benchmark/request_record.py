@@ -33,7 +33,7 @@ class RequestRecord:
         prompt_id: names the prompt; the same in every trial.
         repeat: which repeat of the cell, from 0; -1 for warm-up.
         seed: the sampling seed it was sent with.
-        sent_at_s: just before the request was written.
+        sent_at_s: just before the request was written, a connection being open.
         ended_at_s: when the outcome was known.
         outcome: how it ended.
         error: one line, when it did not end ok; untrusted text.

@@ -188,7 +188,7 @@ class _Connection:
         self._link = link
 
     async def send(
-        self, head: bytes, content: bytes, release: Callable[[_Connection], None]
+        self, head: bytes, content: bytes, release: Callable[[_Connection], None], on_sent: Callable[[], None]
     ) -> tuple[int, list[tuple[bytes, bytes]], Arrivals]:
         """Write a request and return status, headers and body of its answer as soon as the headers are there."""
         if self._link is None or self._link.is_closed:
@@ -199,6 +199,7 @@ class _Connection:
         self._complete = self._until_close = self._delimited = self.is_reusable = self.has_answer = False
         self._body = Arrivals(self, release)
         self._head = asyncio.get_running_loop().create_future()
+        on_sent()
         try:
             await self._link.write(head + content)
         except OSError as error:
@@ -224,7 +225,8 @@ class WireTransport(httpx.AsyncBaseTransport):
     """Opens HTTP/1.1 connections, keeps idle ones, and gives each response an :class:`Arrivals` body.
 
     Only the ``connect`` part of httpx's time limits acts here: later limits need to know tokens from bytes and belong
-    to the client.
+    to the client. A function under ``on_sent`` in a request's extensions is called with the moment of writing it: connecting
+    and whatever else this process does first is not the server's time.
 
     Args:
         clock: monotonic seconds, stamps what arrives.
@@ -255,6 +257,12 @@ class WireTransport(httpx.AsyncBaseTransport):
         lines += [name + b": " + value for name, value in request.headers.raw]
         head = b"\r\n".join([*lines, b"", b""])
 
+        told: Callable[[float], None] | None = request.extensions.get("on_sent")
+
+        def on_sent() -> None:
+            if told is not None:
+                told(self._clock())
+
         def release(connection: _Connection) -> None:
             if connection.is_reusable:
                 self._idle.setdefault(key, []).append(connection)
@@ -265,7 +273,7 @@ class WireTransport(httpx.AsyncBaseTransport):
             kept = self._take_idle(key)
             connection = kept or await self._connect(key, request)
             try:
-                status, headers, body = await connection.send(head, content, release)
+                status, headers, body = await connection.send(head, content, release, on_sent)
                 break
             except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
                 connection.close()

@@ -217,7 +217,9 @@ def test_no_bytes_raise_what_is_not_httpx(data: bytes, cut: int):
     async def main() -> None:
         connection = _Connection()
         connection.attach(_Link())
-        sending = asyncio.ensure_future(connection.send(b"GET / HTTP/1.1\r\n\r\n", b"", lambda _connection: None))
+        sending = asyncio.ensure_future(
+            connection.send(b"GET / HTTP/1.1\r\n\r\n", b"", lambda _connection: None, lambda: None)
+        )
         await asyncio.sleep(0)
         for piece in (data[:cut], data[cut:]):
             connection.receive(piece, 1.0)

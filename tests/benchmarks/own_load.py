@@ -1,4 +1,4 @@
-"""Our load generator as a process of its own, the way a study runs it: records on disk, one JSON object on stdout."""
+"""Our load generator as a process of its own, the way a study runs it: records on disk, figures in one JSON file."""
 
 from __future__ import annotations
 
@@ -58,10 +58,11 @@ def main() -> None:
     parser.add_argument("--concurrency", type=int, required=True)
     parser.add_argument("--tokens", type=int, required=True)
     parser.add_argument("--records", type=Path, required=True)
+    parser.add_argument("--result", type=Path, required=True)
     arguments = parser.parse_args()
     prompts = [json.loads(line)["prompt"] for line in arguments.prompts.read_text().splitlines()]
     result = run(load(arguments.url, prompts, arguments.concurrency, arguments.tokens, arguments.records))
-    print(json.dumps(result))
+    arguments.result.write_text(json.dumps(result))
 
 
 if __name__ == "__main__":

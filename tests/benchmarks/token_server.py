@@ -37,6 +37,7 @@ class Truth:
     first_at_s: float | None = None
     last_at_s: float | None = None
     late_s: list[float] = field(default_factory=list)
+    asked_at_s: dict[str, float] = field(default_factory=dict)
     streams: dict[str, list[float]] = field(default_factory=dict)
 
 
@@ -89,7 +90,8 @@ class TokenServer:
         truth.requests += 1
         truth.in_flight += 1
         truth.most_in_flight = max(truth.most_in_flight, truth.in_flight)
-        truth.first_at_s = truth.first_at_s or time.perf_counter()
+        truth.asked_at_s[stream.name] = time.perf_counter()
+        truth.first_at_s = truth.first_at_s or truth.asked_at_s[stream.name]
         stream.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
         stream.write(self.pieces[0])
         asyncio.get_running_loop().call_later(self._first_s, self._join, stream)
