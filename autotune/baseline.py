@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from autotune.drift import find_drifts
 from autotune.interval import geometric_mean, mean_log
 from autotune.objectives import score
 from autotune.pass_rate import score_pass_at_1
@@ -23,7 +24,7 @@ from autotune.trial import (
 
 
 def pool_baseline(trials: Sequence[TrialRecord], settings: StudySettings) -> TrialRecord | None:
-    """Return one record that stands for every complete boot of the baseline.
+    """Return one record that stands for every complete boot of the baseline; see :func:`find_baseline_boots`.
 
     Cells are pooled by the geometric mean over boots, per-prompt speeds by their mean; a coding problem counts as passed
     when it passed in more than half of the boots. Everything else is the first boot's.
@@ -31,7 +32,7 @@ def pool_baseline(trials: Sequence[TrialRecord], settings: StudySettings) -> Tri
     Returns:
         ``None`` until one boot of the baseline is complete; the trial itself while there is only one.
     """
-    boots = [trial for trial in trials if trial.kind is TrialKind.BASELINE and trial.state is TrialState.COMPLETE]
+    boots = find_baseline_boots(trials)
     if len(boots) < 2:
         return boots[0] if boots else None
     # A cell that one boot measured twice counts once, as its last measurement.
@@ -44,6 +45,17 @@ def pool_baseline(trials: Sequence[TrialRecord], settings: StudySettings) -> Tri
     evaluation = _pool_evaluation(evaluations) if evaluations else None
     objectives = score(cells, evaluation, settings)
     return replace(boots[0], cells=tuple(cells), evaluation=evaluation, objectives=objectives)
+
+
+def find_baseline_boots(trials: Sequence[TrialRecord]) -> tuple[TrialRecord, ...]:
+    """Return the complete boots of the baseline that others are compared with.
+
+    Boots that drifted are left out, as long as one is left that did not.
+    """
+    boots = [trial for trial in trials if trial.kind is TrialKind.BASELINE and trial.state is TrialState.COMPLETE]
+    drifts = find_drifts(trials)
+    steady = [trial for trial in boots if trial.number not in drifts]
+    return tuple(steady or boots)
 
 
 def with_one_baseline(trials: Sequence[TrialRecord], settings: StudySettings) -> tuple[TrialRecord, ...]:

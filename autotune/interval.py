@@ -18,6 +18,9 @@ MIN_PAIRS: Final = 4
 """Fewest prompts that both sides answered before their differences give an interval of their own."""
 
 
+ASSUMED_SPREAD: Final = 0.05
+"""Standard deviation of the log speed between boots of one configuration, while too few were seen."""
+
 _BLEND: Final = 1.6
 """How fast the quantile of the boots takes over as their share of the variance grows. Chosen by simulation: with two degrees
 of freedom or more the coverage is 94 to 97 % at every share (1 goes up to 98 %, Satterthwaite's formula down to 92 %)."""

@@ -12,6 +12,7 @@ from autotune.interval import compare_cells, geometric_mean
 from autotune.pass_rate import probability_of_fewer, tally_results
 from autotune.settings import StudySettings
 from autotune.trial import (
+    BootCondition,
     Cell,
     CellMeasurement,
     EvaluationMeasurement,
@@ -224,6 +225,7 @@ def check_cell(cell: CellMeasurement) -> None:
         ("ttft_s", cell.ttft_s),
         ("tpot_s", cell.tpot_s),
         ("accept_length", cell.accept_length),
+        ("prefill_tokens_per_s", cell.prefill_tokens_per_s),
     ):
         _check_figure(name, figure, where, positive=True)
     if cell.accept_length is not None and cell.accept_length.value < 1:
@@ -234,6 +236,16 @@ def check_cell(cell: CellMeasurement) -> None:
     for prompt, value in cell.per_prompt_log_speed.items():
         if not math.isfinite(value):
             raise ImpossibleMetric(f"log speed of prompt {prompt} is {value}", where=where, hint=_HINT)
+
+
+def check_condition(condition: BootCondition) -> None:
+    """Refuse a canary that is no positive number.
+
+    Raises:
+        ImpossibleMetric: the message names the value.
+    """
+    for canary in condition.canaries:
+        _check_figure("prompt tokens/s", canary, "canary", positive=True)
 
 
 def check_objectives(objectives: Objectives, where: str) -> None:

@@ -282,6 +282,14 @@ class BenchmarkSettings(_Section):
     )
     output_tokens: Count = Field(512, description="Token limit of an answer.")
     repeats: Count = Field(2, description="Times each cell is measured inside one boot, with prompts of their own.")
+    max_rounds: Count = Field(
+        3,
+        description="All repeats of a cell are sent again, at most so many times in all, until the noise inside the boot is "
+        "a quarter of the variance between boots; 1 never sends them again.",
+    )
+    rounds_limit_s: Positive = Field(
+        300.0, description="No further round of a cell is begun that would end later than this after its first request."
+    )
     warmup_requests: Whole | None = Field(
         None, ge=0, description="Requests sent before a cell is measured; default: its concurrency."
     )
@@ -298,7 +306,10 @@ class BenchmarkSettings(_Section):
     first_token_timeout_s: Positive = Field(120.0, description="Limit from request to first token.")
     gap_timeout_s: Positive = Field(60.0, description="Limit between two chunks.")
     request_timeout_s: Positive = Field(600.0, description="Limit for a whole request.")
-    min_success_rate: Share = Field(0.95, description="A cell in which fewer requests succeed fails the trial.")
+    min_success_rate: Share = Field(
+        0.95,
+        description="When fewer of all requests of a boot succeed, beyond chance (one-sided 99 % binomial bound), the trial fails.",
+    )
 
 
 class EvaluationSettings(_Section):

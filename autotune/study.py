@@ -21,6 +21,7 @@ from autotune.objectives import (
     CONSTRAINT_NAMES,
     OBJECTIVE_NAMES,
     check_cell,
+    check_condition,
     check_evaluation,
     check_objectives,
     judge,
@@ -38,6 +39,7 @@ from autotune.study_lock import StudyLock
 from autotune.study_view import DATABASE_NAME, StudyView, load_study, missing_study, study_reference
 from autotune.suggestion import Suggestion, find_next
 from autotune.trial import (
+    BootCondition,
     BootRecord,
     CellMeasurement,
     EvaluationMeasurement,
@@ -264,6 +266,15 @@ class Study:
     def record_boot(self, number: int, boot: BootRecord) -> None:
         """Store the proof of what is running."""
         self._ledger.write(number, {"boot": dump_record(boot)})
+
+    def record_condition(self, number: int, condition: BootCondition) -> None:
+        """Store in which condition the machine was; a later call replaces what an earlier one stored.
+
+        Raises:
+            ImpossibleMetric: as :meth:`record_cell`.
+        """
+        check_condition(condition)
+        self._ledger.write(number, {"condition": dump_record(condition)})
 
     def record_cell(self, number: int, cell: CellMeasurement) -> None:
         """Store one finished cell, at once.

@@ -294,6 +294,42 @@ class BootRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuActivity:
+    """What one GPU did while a boot was measured; ``None`` is not told.
+
+    Attributes:
+        gpu: tells GPUs apart.
+        name: what people call it.
+        samples: moments at which it was looked at.
+        clock_mhz: of its multiprocessors, mean.
+        power_w: drawn, mean.
+        hottest_c: highest temperature of the chip.
+        slowed: for each reason that lowered its clock, the share of samples in which it did.
+    """
+
+    gpu: str
+    name: str
+    samples: int
+    clock_mhz: float | None
+    power_w: float | None
+    hottest_c: float | None
+    slowed: Mapping[str, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class BootCondition:
+    """In which condition the machine was while a boot was measured.
+
+    Attributes:
+        canaries: prompt tokens per second of fixed prompts, one after the other: before the first cell, then after the last.
+        gpus: what its GPUs did.
+    """
+
+    canaries: tuple[Figure, ...] = ()
+    gpus: tuple[GpuActivity, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Objectives:
     """The three objectives, all maximised; ``None`` is unknown. Speeds are weighted geometric means over contexts."""
 
@@ -316,6 +352,7 @@ class TrialRecord:
         evaluation: the coding evaluation; ``None`` until it has run.
         objectives: what is known of the three objectives.
         boot: proof of what was running; ``None`` until the server was ready.
+        condition: of the machine meanwhile; ``None`` until it was looked at.
         started_at: UTC, ISO 8601; ``None`` until deployed.
         ended_at: UTC, ISO 8601; ``None`` while open.
         duration_s: wall time from deployment to the end; ``None`` while open.
@@ -331,6 +368,7 @@ class TrialRecord:
     evaluation: EvaluationMeasurement | None = None
     objectives: Objectives = field(default_factory=lambda: Objectives(None, None, None))
     boot: BootRecord | None = None
+    condition: BootCondition | None = None
     started_at: str | None = None
     ended_at: str | None = None
     duration_s: float | None = None

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from autotune.trial import (
+    BootCondition,
     BootRecord,
     CellMeasurement,
     Configuration,
@@ -31,7 +32,7 @@ def cell_key(index: int) -> str:
     return f"{CELL_PREFIX}{index:04d}"
 
 
-def dump_record(value: BootRecord | CellMeasurement | EvaluationMeasurement | Objectives) -> Any:
+def dump_record(value: BootRecord | BootCondition | CellMeasurement | EvaluationMeasurement | Objectives) -> Any:
     """Return a record as JSON values; figures must have been checked to be finite."""
     kind: Any = type(value)
     return _adapter(kind).dump_python(value, mode="json")
@@ -56,6 +57,7 @@ def load_trial(number: int, attributes: Mapping[str, Any]) -> TrialRecord:
         evaluation=_load(EvaluationMeasurement, attributes.get("evaluation")),
         objectives=Objectives(None, None, None) if objectives is None else objectives,
         boot=_load(BootRecord, attributes.get("boot")),
+        condition=_load(BootCondition, attributes.get("condition")),
         started_at=attributes.get("started_at"),
         ended_at=attributes.get("ended_at"),
         duration_s=attributes.get("duration_s"),

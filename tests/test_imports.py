@@ -15,7 +15,7 @@ LAYERS: list[set[str]] = [
     {"errors", "clock", "packaged"},
     {"trial", "settings_mistakes", "api_key"},
     {"search_space_file"},
-    {"settings", "events", "expression", "interval", "pass_rate", "trial_attributes", "study_lock"},
+    {"settings", "events", "expression", "interval", "pass_rate", "trial_attributes", "study_lock", "drift"},
     {"settings_difference"},
     {"search_space", "objectives", "eta"},
     {"found_configuration"},

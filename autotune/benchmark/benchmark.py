@@ -14,13 +14,15 @@ from autotune.benchmark.api_fields import ApiFields
 from autotune.benchmark.cell_load import CellLoad, find_complaints
 from autotune.benchmark.client import ChatClient, ChatRequest, RequestLimits, render_request
 from autotune.benchmark.event_loop import run
-from autotune.benchmark.metrics import check_outcomes, measure_repeats
+from autotune.benchmark.metrics import Repeat, check_outcomes, measure_canary, measure_repeats, measure_rounds
 from autotune.benchmark.pause_watch import PauseWatch
+from autotune.benchmark.precision import Precision
 from autotune.benchmark.prompt_set import PromptSet
 from autotune.benchmark.record_file import RecordFile
 from autotune.benchmark.request_record import RequestRecord
 from autotune.benchmark.server_log import parse_lines
 from autotune.benchmark.server_probe import Flush, ServerProbe
+from autotune.benchmark.success_rate import SuccessCount
 from autotune.benchmark.testimony import Snapshot, hear
 from autotune.benchmark.workload import (
     CHARACTERS_PER_TOKEN,
@@ -33,7 +35,7 @@ from autotune.benchmark.workload import (
 )
 from autotune.errors import UsageMissing
 from autotune.settings import BenchmarkSettings, CellSettings
-from autotune.trial import Cell, CellMeasurement
+from autotune.trial import Cell, CellMeasurement, Figure
 
 _CALIBRATION = Cell(400, 1)
 """A fixed prompt from which a server's characters per token are learned, the same in every trial and on resume."""
@@ -42,6 +44,12 @@ _CALIBRATION_ATTEMPTS = 3
 _ALL_FIELDS = ApiFields()
 _FEWEST_REQUESTS = 4
 _SHORTEST_WARMUP_TOKENS = 16
+_CANARY_REPEAT = -3
+_CANARY_TOKENS = 1024
+"""Longest prompt of the canary; shorter where every cell is."""
+_CANARY_REQUESTS = 6
+_ROUNDS_SPARE = 3
+"""Another round is begun when so many times its duration are left: the trial has to end too."""
 
 
 class Benchmark:
@@ -58,6 +66,8 @@ class Benchmark:
         read_log: all log lines of this boot so far; a third source of the accept length.
         api_key: opens the server's API; written nowhere.
         lengths_path: file in which all trials of a study find the lengths of their common prompts; ``None`` asks anew.
+        learn_precision: what earlier boots teach about the noise of a cell; ``None`` measures one round of each.
+        time_left_s: seconds until the measurement has to end; ``None`` in either way for as long as it takes.
         model: name of the model; ``None`` is the first one that the server lists.
         fields: what requests may state to this server.
         on_record: told of each request as it ends.
@@ -74,6 +84,8 @@ class Benchmark:
         read_log: Callable[[], Sequence[str]] | None = None,
         api_key: ApiKey | None = None,
         lengths_path: Path | None = None,
+        learn_precision: Callable[[Cell], Precision] | None = None,
+        time_left_s: Callable[[], float | None] | None = None,
         model: str | None = None,
         fields: ApiFields = _ALL_FIELDS,
         on_record: Callable[[RequestRecord], None] = lambda _record: None,
@@ -86,6 +98,9 @@ class Benchmark:
         self._read_log = read_log
         self._api_key = api_key
         self._lengths_path = lengths_path
+        self._learn_precision = learn_precision
+        self._time_left_s = time_left_s
+        self._outcomes = SuccessCount()
         self._model = model
         self._fields = fields
         self._on_record = on_record
@@ -115,38 +130,26 @@ class Benchmark:
             )
             file = stack.enter_context(RecordFile(self._records_path))
             load = CellLoad(client, file, cell.concurrency, self._clock, self._on_record)
-            if self._model is None:
-                self._model = await probe.fetch_model()
-            if self._characters_per_token is None:
-                self._characters_per_token = await self._calibrate(load)
+            await self._get_to_know(load, probe)
             await self._warm_up(load, cell)
-            flush = await probe.flush_cache()
-            mix = settings.mix or self._settings.mix
-            requests = settings.requests or max(cell.concurrency, _FEWEST_REQUESTS)
-            prompts = self._open_prompts(load)
-            nonce = None if flush is Flush.DONE else draw_nonce()
-            for repeat in range(self._settings.repeats):
-                await prompts.prepare(cell, repeat, requests, mix, nonce)
-            if prompts.has_asked and flush is Flush.DONE:  # asking has put beginnings of these prompts into the cache
-                flush = await probe.flush_cache()
-            nonce = None if flush is Flush.DONE else draw_nonce()
-            file.append(self._describe(cell, flush, nonce, mix))
-            batches = [
-                self._render(
-                    await prompts.prepare(cell, repeat, requests, mix, nonce), repeat, self._settings.output_tokens
-                )
-                for repeat in range(self._settings.repeats)
-            ]
+            flush, batches = await self._prepare(settings, load, probe, file)
             before = await self._look(probe)
             cpu_s = time.process_time()
             client.lateness.take()
+            repeats: list[Repeat] = []
             with PauseWatch() as watch:
-                repeats = await load.send(
-                    batches,
-                    min_success_rate=self._settings.min_success_rate,
-                    arrival_rate_per_s=settings.arrival_rate_per_s,
-                    seed=self._settings.sampling.seed,
-                )
+                while True:
+                    sent = await load.send(
+                        batches,
+                        min_success_rate=self._settings.min_success_rate,
+                        arrival_rate_per_s=settings.arrival_rate_per_s,
+                        seed=self._settings.sampling.seed,
+                    )
+                    done = repeats[-1].round + 1 if repeats else 0
+                    repeats += [dataclasses.replace(repeat, round=done) for repeat in sent]
+                    if not self._wants_round(cell, repeats):
+                        break
+                    flush, batches = await self._prepare(settings, load, probe, file, done + 1)
             watch.check(cell.name)
             lateness = client.lateness.take()
             cpu_s = time.process_time() - cpu_s
@@ -155,10 +158,13 @@ class Benchmark:
             if flush is not Flush.DONE:  # its average is of everything since some other moment
                 info = dataclasses.replace(info, accept_length=None)
             records = [record for repeat in repeats for record in repeat.records]
+            earlier, succeeded = self._outcomes, sum(record.is_ok for record in records)
+            self._outcomes = earlier.plus(succeeded, len(records))
             measurement = measure_repeats(
                 cell,
                 repeats,
                 min_success_rate=self._settings.min_success_rate,
+                earlier=earlier,
                 notes=(
                     *(() if flush is Flush.DONE else (f"prefix cache {flush.value}",)),
                     *describe_lengths(records, cell.context),
@@ -184,6 +190,101 @@ class Benchmark:
             generator = {"cpu_s": cpu_s, "lateness": dataclasses.asdict(lateness)}
             file.append({"type": "measured", "generator": generator, **dataclasses.asdict(measurement)})
             return measurement
+
+    async def _prepare(
+        self, settings: CellSettings, load: CellLoad, probe: ServerProbe, file: RecordFile, number: int = 0
+    ) -> tuple[Flush, list[list[ChatRequest]]]:
+        """Return the requests of each repeat of a round, new to the server's prefix cache, and how they became so.
+
+        Every round has the same prompts with the same seeds; only the numbers of its repeats are its own.
+        """
+        cell, mix, count = settings.cell, settings.mix or self._settings.mix, self._settings.repeats
+        requests = settings.requests or max(cell.concurrency, _FEWEST_REQUESTS)
+        flush, nonce, batches = await self._renew(load, probe, cell, range(count), requests, mix)
+        file.append(self._describe(cell, flush, nonce, mix))
+        return flush, [
+            self._render(batch, number * count + repeat, self._settings.output_tokens)
+            for repeat, batch in enumerate(batches)
+        ]
+
+    async def _renew(
+        self,
+        load: CellLoad,
+        probe: ServerProbe,
+        cell: Cell,
+        repeats: Sequence[int],
+        requests: int,
+        mix: Mapping[str, float],
+    ) -> tuple[Flush, str | None, list[tuple[Prompt, ...]]]:
+        """Empty the prefix cache, or make prompts new to it; return the prompts of each repeat."""
+        prompts = self._open_prompts(load)
+        flush = await probe.flush_cache()
+        nonce = None if flush is Flush.DONE else draw_nonce()
+        for repeat in repeats:
+            await prompts.prepare(cell, repeat, requests, mix, nonce)
+        if prompts.has_asked and flush is Flush.DONE:  # asking has put beginnings of these prompts into the cache
+            flush = await probe.flush_cache()
+        nonce = None if flush is Flush.DONE else draw_nonce()
+        return flush, nonce, [await prompts.prepare(cell, repeat, requests, mix, nonce) for repeat in repeats]
+
+    def _wants_round(self, cell: Cell, repeats: Sequence[Repeat]) -> bool:
+        """Whether the repeats are to be sent once more: for precision, while there is time and nothing fails."""
+        rounds = repeats[-1].round + 1
+        if self._learn_precision is None or rounds >= self._settings.max_rounds:
+            return False
+        if not all(record.is_ok for repeat in repeats for record in repeat.records):
+            return False
+        round_s = sum(repeat.duration_s for repeat in repeats) / rounds
+        left_s = None if self._time_left_s is None else self._time_left_s()
+        if (rounds + 1) * round_s > self._settings.rounds_limit_s:
+            return False
+        if left_s is not None and left_s < _ROUNDS_SPARE * round_s:
+            return False
+        return self._learn_precision(cell).wants_round(measure_rounds(cell, repeats) or (0.0,))
+
+    def measure_canary(self) -> Figure | None:
+        """Return the prefill rate of fixed prompts, one after the other: what a tree of drafts cannot change.
+
+        Returns:
+            ``None`` when the server does not count prompt tokens, or a prefix cache answered.
+
+        Raises:
+            NothingSucceeded: not one request succeeded.
+            MeasurementPaused: this process or its machine was asleep meanwhile.
+            OSError: the records cannot be written.
+        """
+        return run(self._hear_canary())
+
+    async def _hear_canary(self) -> Figure | None:
+        longest = max(cell.context for stage in self._settings.stages for cell in stage.cells)
+        cell = Cell(min(_CANARY_TOKENS, longest), 1)
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(
+                ChatClient(self._url, self._limits(), clock=self._clock, api_key=self._api_key)
+            )
+            probe = await stack.enter_async_context(
+                ServerProbe(self._url, self._settings.connect_timeout_s, api_key=self._api_key)
+            )
+            file = stack.enter_context(RecordFile(self._records_path))
+            load = CellLoad(client, file, 1, self._clock)
+            await self._get_to_know(load, probe)
+            _flush, _nonce, (prompts,) = await self._renew(
+                load, probe, cell, (_CANARY_REPEAT,), 1 + _CANARY_REQUESTS, ONLY_CODE
+            )
+            with PauseWatch() as watch:
+                repeat = await load.measure(self._render(prompts, _CANARY_REPEAT, 1))
+            watch.check("canary")
+            check_outcomes(repeat.records, "canary", 0)
+            canary = measure_canary(repeat.records[1:])  # the first one may wake something up
+            file.append({"type": "canary", "tokens_per_s": None if canary is None else dataclasses.asdict(canary)})
+            return canary
+
+    async def _get_to_know(self, load: CellLoad, probe: ServerProbe) -> None:
+        """Ask once what the model is called and how long its tokens are."""
+        if self._model is None:
+            self._model = await probe.fetch_model()
+        if self._characters_per_token is None:
+            self._characters_per_token = await self._calibrate(load)
 
     async def _calibrate(self, load: CellLoad) -> float:
         """Learn how many characters make a token here, from one fixed prompt."""

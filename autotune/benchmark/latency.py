@@ -68,7 +68,8 @@ def describe(values: Sequence[tuple[float, int]]) -> Distribution | None:
         while len(found) < len(ranks) and seen >= ranks[len(found)]:
             found.append(value)
     mean = math.fsum(value * times for value, times in values) / count
-    return Distribution(count, mean, *found, largest=ordered[-1][0])
+    p50, p90, p95, p99 = found
+    return Distribution(count, mean, p50, p90, p95, p99, ordered[-1][0])
 
 
 def measure_prefill(records: Sequence[RequestRecord]) -> tuple[float, float] | None:

@@ -132,6 +132,23 @@ def measure_rounds(cell: Cell, repeats: Sequence[Repeat]) -> tuple[float, ...]:
     return tuple(logs)
 
 
+def measure_canary(records: Sequence[RequestRecord]) -> Figure | None:
+    """Return prompt tokens per second of time to the first token, requests one after the other being the sample.
+
+    Returns:
+        ``None`` when the server does not count prompt tokens, or a prefix cache answered more than a fifth of them.
+    """
+    pairs = [
+        (float(record.prompt_tokens), record.ttft_s)
+        for record in records
+        if record.is_ok and record.prompt_tokens and record.ttft_s
+    ]
+    cached = sum(record.cached_tokens or 0 for record in records)
+    if not pairs or cached > _SURPRISING_CACHED_SHARE * sum(tokens for tokens, _ttft_s in pairs):
+        return None
+    return ratio_figure(pairs)
+
+
 def check_outcomes(
     records: Sequence[RequestRecord], where: str, min_success_rate: float, earlier: SuccessCount | None = None
 ) -> None:

@@ -15,6 +15,7 @@ from autotune.export.wording import (
     UNKNOWN,
     clean,
     render_boots,
+    render_drifts,
     render_duration,
     render_figure,
     render_gain,
@@ -104,6 +105,7 @@ def render_summary(view: StudyView, findings: Findings, directory: Path) -> list
             f"  pass@1:      {render_share(speeds.pass_at_1)}",
         ]
     lines.append(f"  noise:       {render_noise(findings.noise)}")
+    lines += [f"  drift:       {sentence}" for sentence in render_drifts(findings)]
     return lines
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from autotune.deployment.gpu_activity import GpuSample
 from autotune.errors import PortTakenError
 from autotune.servers.base import LaunchSpec
 
@@ -146,6 +147,14 @@ class Deployment(ABC):
     @abstractmethod
     def read_environment(self) -> Mapping[str, str]:
         """Return the variables that the server in use was started with; empty when there is none."""
+
+    def sample_gpus(self) -> tuple[GpuSample, ...]:
+        """Look at the GPUs of the host now; empty where there is none, or no tool to ask. From any thread.
+
+        Raises:
+            HostError: the host cannot be asked.
+        """
+        return ()
 
     @abstractmethod
     def verify(self, launch: LaunchSpec) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from typing import Self
 from autotune.deployment.base import Deployment, Observation, Occupant, explain_foreign
 from autotune.deployment.command_line import find_differences
 from autotune.deployment.found_server import describe_found, end_found, run_again, say_by_hand
+from autotune.deployment.gpu_activity import GpuSample, GpuTool
 from autotune.deployment.guarded_process import DEATH_PATIENCE_S, GuardedProcess, end_marked
 from autotune.deployment.host_lock import HostLock
 from autotune.deployment.host_record import (
@@ -24,6 +25,7 @@ from autotune.deployment.host_record import (
     read_machine,
     save_record,
 )
+from autotune.deployment.local_host import LocalHost
 from autotune.deployment.process import (
     Identity,
     find_ancestors,
@@ -73,6 +75,7 @@ class LocalDeployment(Deployment):
         self._stop_timeout_s = stop_timeout_s
         self._orphan_patience_s = orphan_patience_s
         self._lock = HostLock(port)
+        self._gpus = GpuTool(LocalHost())
         self._record: HostRecord | None = None
         self._child: GuardedProcess | None = None
         self._adopted: Identity | None = None
@@ -201,6 +204,10 @@ class LocalDeployment(Deployment):
         pid = self._child.pid if self._child is not None else self.observe().pid
         environment = None if pid is None else read_environment(pid)
         return environment or {}
+
+    def sample_gpus(self) -> tuple[GpuSample, ...]:
+        """Look at the GPUs of this machine; see the base class."""
+        return self._gpus.sample()
 
     def verify(self, launch: LaunchSpec) -> tuple[str, ...]:
         """Compare the process in use with a launch."""

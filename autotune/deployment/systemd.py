@@ -19,6 +19,7 @@ from autotune.clock import Clock, SystemClock
 from autotune.deployment.base import Deployment, Observation, Occupant, explain_foreign
 from autotune.deployment.data_path import DataPath, open_data_path, render_url
 from autotune.deployment.dependants import find_dependants, find_missing, start_dependants
+from autotune.deployment.gpu_activity import GpuSample, GpuTool
 from autotune.deployment.host import Host
 from autotune.deployment.host_files import read_file, write_file
 from autotune.deployment.host_record import delete_record

@@ -13,6 +13,7 @@ from autotune.eta import Durations, learn_durations
 from autotune.evaluation.problem import load_problems
 from autotune.export.findings import Noise, smallest_gain
 from autotune.export.wording import can_prove, render_count, render_duration
+from autotune.interval import ASSUMED_SPREAD
 from autotune.settings import CellSettings, StudySettings
 from autotune.trial import TrialKind, TrialRecord, TrialState
 from autotune.tuner.limits import Limits
@@ -23,9 +24,6 @@ ASSUMED_TOKENS_PER_S: Final = 30.0
 
 ASSUMED_PREFILL_TOKENS_PER_S: Final = 5000.0
 """Prompt tokens per second of the whole server, while none were measured."""
-
-ASSUMED_SPREAD: Final = 0.05
-"""Standard deviation of the log speed between boots, while too few were seen."""
 
 _FEWEST_REQUESTS: Final = 4
 

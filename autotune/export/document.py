@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from autotune.export.findings import Findings, accept_length
@@ -59,6 +60,12 @@ def _trial(trial: TrialRecord, findings: Findings) -> dict[str, Any]:
         "accept_length_c1": accept_length(trial, 1),
         "accept_length_c32": accept_length(trial, 32),
         "is_on_front": findings.is_on_front(trial),
+        "drift": list(findings.drifts.get(trial.number, ())),
+        "condition": trial.condition
+        and {
+            "canary_tokens_per_s": [_figure(canary) for canary in trial.condition.canaries],
+            "gpus": [asdict(gpu) for gpu in trial.condition.gpus],
+        },
         "cells": [
             {
                 "context": cell.cell.context,
@@ -67,6 +74,8 @@ def _trial(trial: TrialRecord, findings: Findings) -> dict[str, Any]:
                 "total_tokens_per_s": _figure(cell.total_tokens_per_s),
                 "ttft_s": _figure(cell.ttft_s),
                 "tpot_s": _figure(cell.tpot_s),
+                "prefill_tokens_per_s": _figure(cell.prefill_tokens_per_s),
+                "latencies": cell.latencies and asdict(cell.latencies),
                 "accept_length": _figure(cell.accept_length),
                 "requests": cell.requests,
                 "succeeded": cell.succeeded,

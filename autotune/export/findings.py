@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autotune.baseline import with_one_baseline
+from autotune.baseline import find_baseline_boots, with_one_baseline
+from autotune.drift import find_drifts
 from autotune.interval import compare_cells, student_quantile
 from autotune.objectives import CONCURRENCIES, latest, weight
 from autotune.pareto import Choice, FrontPoint, choose, front
@@ -63,7 +64,7 @@ class Findings:
 
     Attributes:
         baseline: all its boots pooled; ``None`` until one is complete.
-        baseline_boots: how many complete boots that are.
+        baseline_boots: how many boots that are; those that drifted are left out while one did not.
         front: the Pareto front, fastest at C=1 first.
         choice: the recommended trial and why; ``None`` without a baseline.
         gains_c1: trial number -> speed relative to the baseline at C=1 (1.1 is 10 % faster), where it can be compared;
@@ -72,6 +73,7 @@ class Findings:
         states: how many trials ended, or are, in each state.
         noise: ``None`` until the baseline was booted twice.
         time: where the time went.
+        drifts: trial number -> how it shows that its boot ran on a machine that was not itself.
     """
 
     baseline: TrialRecord | None
@@ -83,6 +85,7 @@ class Findings:
     states: Mapping[TrialState, int]
     noise: Noise | None
     time: TimeSpent
+    drifts: Mapping[int, tuple[str, ...]]
 
     def is_on_front(self, trial: TrialRecord) -> bool:
         """True when no other trial beats this one."""
@@ -113,9 +116,7 @@ def find(view: StudyView) -> Findings:
     points = with_one_baseline(view.trials, view.settings)
     return Findings(
         baseline=baseline,
-        baseline_boots=sum(
-            trial.kind is TrialKind.BASELINE and trial.state is TrialState.COMPLETE for trial in view.trials
-        ),
+        baseline_boots=len(find_baseline_boots(view.trials)),
         front=front(points),
         choice=None if baseline is None else choose(points, baseline, view.settings.export),
         gains_c1=gains[1],
@@ -123,7 +124,19 @@ def find(view: StudyView) -> Findings:
         states=Counter(trial.state for trial in view.trials),
         noise=estimate_noise(view.trials),
         time=sum_time(view.trials),
+        drifts=_explain_drifts(view.trials),
     )
+
+
+def _explain_drifts(trials: Sequence[TrialRecord]) -> dict[int, tuple[str, ...]]:
+    """Return how boots drifted, and what became of those of the baseline."""
+    drifts = find_drifts(trials)
+    pooled = {trial.number for trial in find_baseline_boots(trials)}
+    baselines = {trial.number for trial in trials if trial.kind is TrialKind.BASELINE}
+    return {
+        number: (*sentences, "left out of the baseline") if number in baselines - pooled else sentences
+        for number, sentences in drifts.items()
+    }
 
 
 def measure_gain(trial: TrialRecord, baseline: TrialRecord, concurrency: int, settings: StudySettings) -> Figure | None:
@@ -148,12 +161,11 @@ def measure_gain(trial: TrialRecord, baseline: TrialRecord, concurrency: int, se
 
 
 def estimate_noise(trials: Sequence[TrialRecord]) -> Noise | None:
-    """Estimate the noise between boots from repeated boots of the baseline; ``None`` with fewer than two."""
-    boots = [
-        trial.objectives
-        for trial in trials
-        if trial.kind is TrialKind.BASELINE and trial.state is TrialState.COMPLETE and trial.boot is not None
-    ]
+    """Estimate the noise between boots from repeated boots of the baseline; ``None`` with fewer than two.
+
+    Boots that drifted are left out, as in the baseline itself.
+    """
+    boots = [trial.objectives for trial in find_baseline_boots(trials) if trial.boot is not None]
     speeds = [
         [math.log(figure.value) for figure in figures if figure is not None and figure.value > 0]
         for figures in (

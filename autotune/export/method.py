@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from autotune.export.findings import Findings
 from autotune.export.provenance import hide_secret_arguments, hide_secrets
-from autotune.export.wording import render_boots, render_count, render_duration, render_noise
+from autotune.export.wording import render_boots, render_count, render_drifts, render_duration, render_noise
 from autotune.trial import TrialState
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ def describe_noise_and_time(view: StudyView, findings: Findings) -> list[tuple[s
     time = findings.time
     return [
         ("noise between boots", render_noise(findings.noise)),
+        ("drift", "; ".join(render_drifts(findings)) or "no boot was seen to drift"),
         ("boots", f"{render_boots(time)} in {render_duration(time.total_s)}"),
         ("waiting for servers", render_duration(time.waiting_s)),
         ("measuring speed", render_duration(time.measuring_s)),

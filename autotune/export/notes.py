@@ -60,6 +60,7 @@ def render_trial_note(trial: TrialRecord, view: StudyView, findings: Findings) -
         f"**{trial.kind.value} trial, {trial.state.value}**: `{view.space.describe(trial.configuration)}`",
         "",
         *([escape_markdown(trial.reason), ""] if trial.reason else []),
+        *(f"This boot drifted: {escape_markdown(said)}.\n" for said in findings.drifts.get(trial.number, ())),
         *_figures(trial, findings),
     ]
     for cell in trial.cells:

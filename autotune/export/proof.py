@@ -35,6 +35,8 @@ def judge_proof(trial: TrialRecord, findings: Findings) -> Proof | None:
     """Return whether the gains of a trial are proven; ``None`` for the baseline, which claims none."""
     if trial.kind is TrialKind.BASELINE:
         return None
+    if trial.number in findings.drifts:
+        return Proof(is_proven=False, why=f"its boot drifted: {'; '.join(findings.drifts[trial.number])}")
     noise = findings.noise
     if noise is None or noise.smallest_gain is None:
         boots = render_count(findings.baseline_boots if noise is None else noise.boots, "boot")

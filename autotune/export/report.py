@@ -26,6 +26,7 @@ from autotune.export.wording import (
     known_bounds,
     render_boots,
     render_count,
+    render_drifts,
     render_duration,
     render_figure,
     render_gain,
@@ -162,7 +163,7 @@ def _warnings(findings: Findings) -> list[str]:
     proof = judge_proof(choice.trial, findings)
     if proof is not None and not proof.is_proven:
         warnings.append(f"The gain is {proof}.")
-    return warnings
+    return [*warnings, *(f"{sentence[0].upper()}{sentence[1:]}." for sentence in render_drifts(findings))]
 
 
 def _front_row(trials: Sequence[TrialRecord], view: StudyView, findings: Findings) -> dict[str, Any]:
@@ -187,6 +188,8 @@ def _say_pooled(trial: TrialRecord, findings: Findings) -> str:
 def _trial_row(trial: TrialRecord, view: StudyView, findings: Findings) -> dict[str, Any]:
     accepts = [accept_length(trial, 1), accept_length(trial, 32)]
     notes = [note for cell in trial.cells for note in cell.notes]
+    if trial.number in findings.drifts:
+        notes.append(f"this boot drifted: {'; '.join(findings.drifts[trial.number])}")
     return {
         **_front_row([trial], view, findings),
         "numbers": str(trial.number),

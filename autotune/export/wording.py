@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from autotune.trial import Configuration, Figure
 
 if TYPE_CHECKING:
-    from autotune.export.findings import Noise, TimeSpent
+    from autotune.export.findings import Findings, Noise, TimeSpent
 
 UNKNOWN = "-"
 
@@ -143,6 +143,11 @@ def render_noise(noise: Noise | None) -> str:
     if not can_prove(noise.smallest_gain):
         return f"{differ}; no gain can be proven"
     return f"{differ}; the smallest gain that one boot can prove is {render_percent(noise.smallest_gain)}"
+
+
+def render_drifts(findings: Findings) -> list[str]:
+    """Say which boots drifted and how it shows, one sentence for each."""
+    return [f"the boot of trial {number} drifted: {'; '.join(said)}" for number, said in findings.drifts.items()]
 
 
 def can_prove(smallest_gain: float) -> bool:

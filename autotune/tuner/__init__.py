@@ -55,6 +55,7 @@ def run(
         AutotuneError: the study cannot begin or go on; the host is as it was, or the error says what is left to do.
     """
     from autotune.benchmark.benchmark import Benchmark  # noqa: PLC0415  # restoring needs no load generator
+    from autotune.benchmark.precision import learn_precision  # noqa: PLC0415  # same
     from autotune.evaluation.evaluation import Evaluation  # noqa: PLC0415  # same
 
     folder = (directory or STUDIES / settings.name).absolute()
@@ -73,6 +74,8 @@ def run(
                 read_log=deployment.read_log,
                 api_key=api_key,
                 lengths_path=folder / "prompts.jsonl",
+                learn_precision=lambda cell: learn_precision(study.trials(), cell),
+                time_left_s=night.time_left_s,
             )
 
         def open_evaluation(configuration: Configuration, records: Path) -> Evaluation:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from autotune.deployment.base import Deployment
+from autotune.drift import find_drifts
 from autotune.errors import (
     AutotuneError,
     ConfigurationRejected,
@@ -28,8 +29,18 @@ from autotune.pruning import decide
 from autotune.servers.base import ServerDialect
 from autotune.settings import CellSettings
 from autotune.study import Study, Suggestion
-from autotune.trial import Cell, CellMeasurement, Configuration, EvaluationMeasurement, TrialRecord, TrialState
+from autotune.trial import (
+    BootCondition,
+    Cell,
+    CellMeasurement,
+    Configuration,
+    EvaluationMeasurement,
+    Figure,
+    TrialRecord,
+    TrialState,
+)
 from autotune.tuner.boot import Booter
+from autotune.tuner.boot_watch import BootWatch
 from autotune.tuner.interruption import Interruption
 
 _ATTEMPTS = 2
@@ -42,6 +53,10 @@ class CellMeter(Protocol):
 
     def measure_cell(self, cell: CellSettings) -> CellMeasurement:
         """Measure one cell."""
+        ...
+
+    def measure_canary(self) -> Figure | None:
+        """Return the prefill rate of fixed prompts; ``None`` where it cannot be had."""
         ...
 
 
@@ -199,15 +214,15 @@ class TrialRun:
         settings = self._study.settings
         configuration = self._suggestion.configuration
         benchmark = self._meters.open_benchmark(configuration, self._folder / f"requests{suffix}.jsonl")
-        for stage in settings.benchmark.stages:
-            for cell in stage.cells:
-                if cell.cell not in known:
-                    self._watch.on_activity(Activity.MEASURING, stage.name, cell.cell)
-                    self._measure_cell(benchmark, stage.name, cell)
-            trials = self._study.trials()
-            decision = decide(next(trial for trial in trials if trial.number == self._number), trials, settings)
-            if decision.prune:
-                return self._study.prune(self._number, f"after stage {stage.name}: {decision.reason}")
+        with BootWatch(self._deployment.sample_gpus) as gpus:
+            canaries = self._hear_canary(benchmark, ())
+            pruned = self._measure_stages(benchmark, known)
+            if pruned is None:
+                canaries = self._hear_canary(benchmark, canaries)
+            self._study.record_condition(self._number, BootCondition(canaries, gpus.activity()))
+        self._tell_drift()
+        if pruned is not None:
+            return self._study.prune(self._number, pruned)
         if settings.evaluation.enabled:
             self._watch.on_activity(Activity.EVALUATING)
             evaluator = self._meters.open_evaluation(configuration, self._folder / f"answers{suffix}.jsonl")
@@ -216,6 +231,37 @@ class TrialRun:
             self._check_alive()
             self._study.record_evaluation(self._number, evaluation)
         return self._study.complete(self._number)
+
+    def _measure_stages(self, benchmark: CellMeter, known: set[Cell]) -> str | None:
+        """Measure every stage that is not known yet; return why the trial is to be stopped, if it is."""
+        settings = self._study.settings
+        for stage in settings.benchmark.stages:
+            for cell in stage.cells:
+                if cell.cell not in known:
+                    self._watch.on_activity(Activity.MEASURING, stage.name, cell.cell)
+                    self._measure_cell(benchmark, stage.name, cell)
+            trials = self._study.trials()
+            decision = decide(next(trial for trial in trials if trial.number == self._number), trials, settings)
+            if decision.prune:
+                return f"after stage {stage.name}: {decision.reason}"
+        return None
+
+    def _hear_canary(self, benchmark: CellMeter, earlier: tuple[Figure, ...]) -> tuple[Figure, ...]:
+        """Measure what the configuration cannot change, and put it on disk; where it cannot be had, cells will say why."""
+        self._watch.on_activity(Activity.MEASURING)
+        try:
+            with self._interruption.interruptible(self._watch.time_left_s()):
+                canary = benchmark.measure_canary()
+        except MeasurementError:
+            canary = None
+        canaries = earlier if canary is None else (*earlier, canary)
+        self._study.record_condition(self._number, BootCondition(canaries))
+        return canaries
+
+    def _tell_drift(self) -> None:
+        """Say when this boot is seen to run on a machine that is not itself."""
+        for sentence in find_drifts(self._study.trials()).get(self._number, ()):
+            self._watch.on_note(f"this boot drifted: {sentence}")
 
     def _measure_cell(self, benchmark: CellMeter, stage: str, cell: CellSettings) -> None:
         """Measure one cell and put it on disk, unless the server died meanwhile."""

@@ -99,6 +99,8 @@ class Imagined:
     foreign: list[str | None] = field(default_factory=list)
     """What the cells to come see of others; then nothing."""
     drain: bool = False
+    canaries: list[Figure | None] = field(default_factory=list)
+    """What the canaries to come show; then nothing."""
 
     def __post_init__(self) -> None:
         self.space = search_space_of(self.settings)
@@ -158,6 +160,9 @@ class ImaginedBenchmark:
     def __init__(self, imagined: Imagined, configuration: Configuration) -> None:
         self.imagined = imagined
         self.configuration = configuration
+
+    def measure_canary(self) -> Figure | None:
+        return self.imagined.canaries.pop(0) if self.imagined.canaries else None
 
     def measure_cell(self, cell: CellSettings) -> CellMeasurement:
         imagined = self.imagined
