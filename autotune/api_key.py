@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
 
 from autotune.errors import SettingsError
+
+USUAL_VARIABLE: Final = "AUTOTUNE_API_KEY"
+"""The variable that a study names unless its author chooses another one."""
 
 _MASK = "[API key]"
 
@@ -21,6 +26,16 @@ class ApiKey:
     def headers(self) -> Mapping[str, str]:
         """What a request carries: a bearer token, as OpenAI's API and SGLang's ``--api-key`` want it."""
         return {"authorization": f"Bearer {self._secret}"}
+
+    def is_one_of(self, command: Sequence[str], flag: str = "--api-key") -> bool:
+        """Whether a command gives this very key to a flag.
+
+        >>> ApiKey("sk-1").is_one_of(["x", "--api-key", "sk-1"]), ApiKey("sk-1").is_one_of(["x", "--api-key=sk-2"])
+        (True, False)
+        """
+        given = {*(after for word, after in pairwise(command) if word == flag)}
+        given |= {word.partition("=")[2] for word in command if word.startswith(f"{flag}=")}
+        return self._secret in given
 
     def redact(self, text: str) -> str:
         """Put a mask where a text holds the key: servers like to repeat a key that they refuse.

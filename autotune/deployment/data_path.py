@@ -6,7 +6,7 @@ import contextlib
 import http.client
 import time
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -111,6 +111,7 @@ def measure_path(
     path: str = "/v1/models",
     count: int = 40,
     generation: tuple[str, bytes] | None = None,
+    headers: Mapping[str, str] | None = None,
     timeout_s: float = 10.0,
 ) -> PathMeasurement:
     """Measure round trips on one kept connection, as the load has it, and the chunk rate of one answer.
@@ -120,6 +121,7 @@ def measure_path(
         path: of a cheap GET; any status is an answer.
         count: round trips, after one that opens the connection and does not count.
         generation: path and JSON body of a streaming request; ``None`` sends none.
+        headers: sent along, as a key.
         timeout_s: longest wait for one answer or one chunk.
 
     Raises:
@@ -128,8 +130,8 @@ def measure_path(
     parts = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
     try:
-        times_s = [_time_get(connection, path) for _ in range(count + 1)][1:]
-        arrivals_s = [] if generation is None else _time_chunks(connection, *generation)
+        times_s = [_time_get(connection, path, headers or {}) for _ in range(count + 1)][1:]
+        arrivals_s = [] if generation is None else _time_chunks(connection, *generation, headers or {})
     except (OSError, http.client.HTTPException) as error:
         raise ConnectionLostError(f"no answer on this way: {str(error) or type(error).__name__}", where=url) from None
     finally:
@@ -173,18 +175,20 @@ def explain_cost(measurement: PathMeasurement, request_s: float) -> str | None:
     )
 
 
-def _time_get(connection: http.client.HTTPConnection, path: str) -> float:
+def _time_get(connection: http.client.HTTPConnection, path: str, headers: Mapping[str, str]) -> float:
     started = time.perf_counter()
-    connection.request("GET", path)
+    connection.request("GET", path, headers=dict(headers))
     response = connection.getresponse()
     if len(response.read(_LONGEST_ANSWER_BYTES + 1)) > _LONGEST_ANSWER_BYTES:
         raise http.client.HTTPException(f"{path} answers more than {_LONGEST_ANSWER_BYTES} bytes")
     return time.perf_counter() - started
 
 
-def _time_chunks(connection: http.client.HTTPConnection, path: str, body: bytes) -> list[float]:
+def _time_chunks(
+    connection: http.client.HTTPConnection, path: str, body: bytes, headers: Mapping[str, str]
+) -> list[float]:
     """Return when each piece of a streamed answer came; one that does not end is left after a minute."""
-    connection.request("POST", path, body, {"Content-Type": "application/json"})
+    connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
     response = connection.getresponse()
     arrivals: list[float] = []
     until = time.perf_counter() + _LONGEST_STREAM_S

@@ -252,6 +252,11 @@ CHECKS: Final[Mapping[str, Check]] = {
         "See to the GPU first: what it measures cannot be trusted.",
     ),
     # The server.
+    "api key": Check(
+        Area.SERVER,
+        "A server that wants an API key (`--api-key`): whether the setting names a variable that holds it.",
+        "Name a variable in `server.api_key_variable` and export it where the tuner runs.",
+    ),
     "data path": Check(
         Area.SERVER,
         "Round trip, jitter and chunk rate of the way that requests take, as a share of what is measured.",

@@ -20,7 +20,7 @@ from autotune.doctor.local_server import examine_local_server
 from autotune.doctor.machine import examine_machine
 from autotune.doctor.night import Expectation, count_baselines, expect, judge_end, judge_gain
 from autotune.doctor.rights import examine_rights
-from autotune.doctor.server import examine_server
+from autotune.doctor.server import examine_api_key, examine_server
 from autotune.doctor.service import Launches, examine_service
 from autotune.doctor.study import StudyFacts, examine_study
 from autotune.doctor.way import examine_way
@@ -117,8 +117,13 @@ def _examine_service(exam: Examination, settings: StudySettings, study: StudyFac
     launches = None if space is None or dialect is None else _list_launches(settings, space, dialect)
     service = examine_service(exam, host, settings, launches)
     load_s = examine_host(exam, host, settings, service)
+    command = service.process.command if service.process else service.unit.argv if service.unit else ()
+    has_key = examine_api_key(exam, settings, command)
     if service.state is None or not service.state.is_up:
         exam.skip_rest(Area.SERVER, "needs unit" if service.state is None else "the service does not run")
+        return load_s
+    if not has_key:
+        exam.skip_rest(Area.SERVER, "needs api key")
         return load_s
     if is_at_work(host, service.name):
         exam.skip_rest(Area.SERVER, "a tuner is at work there, whose figures a question would spoil")

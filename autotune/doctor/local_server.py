@@ -11,7 +11,7 @@ from autotune.deployment.local import LocalDeployment
 from autotune.doctor.catalogue import Area
 from autotune.doctor.examination import Examination
 from autotune.doctor.finding import Judgement, judge_error, ok
-from autotune.doctor.server import examine_server
+from autotune.doctor.server import examine_api_key, examine_server
 from autotune.search_space import SearchSpace
 from autotune.servers.base import ServerDialect
 from autotune.settings import StudySettings
@@ -41,6 +41,7 @@ def examine_local_server(
         exam.skip_rest(Area.SERVER, "needs search space")
         return
     known = space
+    has_key = examine_api_key(exam, settings, settings.server.command)
     seen = exam.ask(
         "port",
         lambda: _look(settings, known, directory),
@@ -51,6 +52,8 @@ def examine_local_server(
         exam.skip_rest(Area.SERVER, "needs port" if seen is None else NO_SERVER)
     elif seen.observation.occupant is Occupant.FOREIGN:
         exam.skip_rest(Area.SERVER, "another program listens there")
+    elif not has_key:
+        exam.skip_rest(Area.SERVER, "needs api key")
     elif not seen.observation.is_listening:
         exam.skip_rest(Area.SERVER, "the server is still loading")
     else:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from autotune.api_key import USUAL_VARIABLE, ApiKey, read_api_key
 from autotune.deployment.data_path import MOST_COST, PathMeasurement, explain_cost, measure_path, path_cost
 from autotune.doctor.catalogue import Area
 from autotune.doctor.examination import Examination
-from autotune.doctor.finding import Judgement, ok, problem, skipped, warning
+from autotune.doctor.finding import Judgement, Level, ok, problem, skipped, warning
 from autotune.errors import BaselineError, MeasurementError, UserError
+from autotune.found_configuration import find_flag
 from autotune.search_space import SearchSpace
 from autotune.servers.base import Phase, Probe, ServerDialect
 from autotune.settings import StudySettings
@@ -20,6 +22,7 @@ Effective = Mapping[str, ParameterValue]
 FAST_TOKENS_PER_S: Final = 100.0
 """Decode speed of one request on a fast server: the faster, the more the way to it counts."""
 
+_KEY_FLAG: Final = "--api-key"
 _STREAM: Final = (
     "/generate",
     b'{"text": "def add(a, b):", "stream": true, "sampling_params": {"temperature": 0.0, "max_new_tokens": 32}}',
@@ -51,12 +54,13 @@ def examine_server(
         exam.skip_rest(Area.SERVER, "needs search space" if space is None else "needs flags")
         return
     known = space
+    key = read_api_key(settings.server.api_key_variable)
     exam.ask("traffic", lambda: dialect.count_requests(url), judge_traffic)
     request_s = assume_request_s(settings)
     is_here = settings.deployment.host is None
     path = exam.ask(
         "data path",
-        lambda: measure_path(url, generation=_STREAM),
+        lambda: measure_path(url, generation=_STREAM, headers=key.headers if key else {}),
         lambda measured: judge_path(measured, request_s, is_here=is_here),
     )
     if path is None:
@@ -76,6 +80,42 @@ def examine_server(
     exam.judge("batch limits", effective, lambda found: judge_batch_limits(found, concurrency), needs="flags")
     exam.judge("version", effective, judge_version, needs="flags")
     exam.skip_rest(Area.SERVER, "not looked at")
+
+
+def examine_api_key(exam: Examination, settings: StudySettings, command: Sequence[str]) -> bool:
+    """See whether requests would carry the key that the server wants; False when nothing may be asked of it.
+
+    Args:
+        exam: where the finding goes.
+        settings: the study.
+        command: the server's own words, as far as they are known.
+    """
+    judged: list[Judgement] = []
+
+    def judge(key: ApiKey | None) -> Judgement:
+        judged.append(judge_api_key(key, command))
+        return judged[-1]
+
+    exam.ask("api key", lambda: read_api_key(settings.server.api_key_variable), judge)
+    return bool(judged) and judged[0].level is not Level.PROBLEM
+
+
+def judge_api_key(key: ApiKey | None, command: Sequence[str]) -> Judgement:
+    """Compare the key that requests would carry with the server's command; neither is shown."""
+    is_wanted = find_flag(command, _KEY_FLAG) is not None
+    if key is None and is_wanted:
+        return problem(
+            f"the server wants an API key ({_KEY_FLAG}) and the study names none, so every request would be refused",
+            f'write api_key_variable = "{USUAL_VARIABLE}" into [server], and export that variable with the key',
+            UserError,
+        )
+    if key is None:
+        return ok("the server wants none")
+    if not is_wanted:
+        return ok("one is sent; the command does not say whether the server wants it")
+    if not key.is_one_of(command, _KEY_FLAG):
+        return problem("the key is not the one that the server was started with", "export the server's own", UserError)
+    return ok("it is the one that the server was started with")
 
 
 def assume_request_s(settings: StudySettings) -> float:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Final, TypeVar
 
+from autotune.api_key import USUAL_VARIABLE
 from autotune.deployment.data_path import open_data_path
 from autotune.deployment.host import Host
 from autotune.deployment.host_files import read_file
@@ -93,7 +95,8 @@ class _Discovery:
         command = self._find_command(environment)
         address = find_flag(command, "--host") or DEFAULT_ADDRESS
         port = _read_port(command, unit.name)
-        reported = self._ask("effective flags", lambda: self._fetch_flags(address, port, environment))
+        settings = ServerSettings(api_key_variable=_find_key_variable(command))
+        reported = self._ask("effective flags", lambda: self._fetch_flags(address, port, environment, settings))
         flags = self._find_flags(command, environment) if reported is None else {}
         supported = frozenset(map(identify, flags)) if flags else None if reported is None else frozenset(reported)
         interpreter = find_interpreter(command)
@@ -175,13 +178,13 @@ class _Discovery:
         )
 
     def _fetch_flags(
-        self, address: str, port: int, environment: Mapping[str, str]
+        self, address: str, port: int, environment: Mapping[str, str], settings: ServerSettings
     ) -> Mapping[str, ParameterValue] | None:
         if not self._state.is_up:
             self._unanswered.append(f"effective flags: the service is {self._state.active_state}")
             return None
         # Any search space does: the server is asked for everything it reports.
-        dialect = SglangDialect(load_search_space("dflash"), ServerSettings())
+        dialect = SglangDialect(load_search_space("dflash"), settings)
         try:
             with open_data_path(self._deployment, address, port) as path:
                 return dict(dialect.fetch_effective_flags(path.url, environment))
@@ -335,6 +338,11 @@ def _check_tunable(unit: Unit, host: str) -> None:
             where=where,
             hint="wait until that study has ended, or run `autotune restore` for it",
         )
+
+
+def _find_key_variable(command: Sequence[str]) -> str | None:
+    """Return the variable that holds the key of a server that wants one; ``None`` also when nothing is in it."""
+    return USUAL_VARIABLE if find_flag(command, "--api-key") is not None and os.environ.get(USUAL_VARIABLE) else None
 
 
 def _read_port(command: Sequence[str], unit: str) -> int:

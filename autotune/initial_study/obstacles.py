@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from autotune.api_key import USUAL_VARIABLE
 from autotune.errors import UserError
 from autotune.found_configuration import find_flag
 from autotune.initial_study.facts import Facts
@@ -58,9 +59,16 @@ def find_warnings(facts: Facts, choice: Choice) -> Iterator[str]:
             "--enable-metrics is not on: accept lengths of short cells stay unknown, and nobody sees requests of others; add it "
             "to the unit"
         )
-    for flag in ("--api-key", "--admin-api-key"):
-        if find_flag(facts.command, flag) is not None:
-            yield f"{flag} is set: requests of this tool carry no key, so the server would refuse them; take it out for a night"
+    if find_flag(facts.command, "--api-key") is not None:
+        yield (
+            f"--api-key is set: export {USUAL_VARIABLE} with that key before doctor and optimize; the study names the variable "
+            "and never holds the key"
+        )
+    if find_flag(facts.command, "--admin-api-key") is not None:
+        yield (
+            "--admin-api-key is set: requests carry the ordinary key, so what only the other one opens is refused, as emptying "
+            "the cache between cells may be; take it out for a night"
+        )
     if choice.family.tree_backend is not None and facts.ask("attention_backend", "--attention-backend") is None:
         yield (
             f"the attention backend is not known: trees need --attention-backend {choice.family.tree_backend}, and each tree is "

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from autotune.api_key import USUAL_VARIABLE
 from autotune.errors import UserError
+from autotune.found_configuration import find_flag
 from autotune.initial_study.facts import Facts, Sampling
 from autotune.initial_study.families import EMBEDDED, Choice, choose_family
 from autotune.initial_study.fit import Fit, fit_space
@@ -141,6 +143,11 @@ def _server(facts: Facts, choice: Choice, fit: Fit) -> Iterator[str]:
     yield from _comment("The command is the unit's own; only tuned flags and variables are exchanged in it.")
     yield f"host = {_quote(near)}"
     yield f"port = {facts.port}"
+    if find_flag(facts.command, "--api-key") is not None:
+        yield from _comment(
+            "The server wants a key: export this variable with it where the tuner runs. It is written nowhere."
+        )
+        yield f"api_key_variable = {_quote(USUAL_VARIABLE)}"
     yield from _comment(_explain_patience(facts, shortest))
     yield f"ready_timeout_s = {_number(ready_s)}"
     yield from _comment("A start that shows nothing new for so long, no line in the log and no other phase, has hung.")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from autotune.api_key import ApiKey
 from autotune.deployment.data_path import PathMeasurement
 from autotune.doctor.finding import Level
 from autotune.doctor.server import (
+    judge_api_key,
     judge_batch_limits,
     judge_flags,
     judge_path,
@@ -22,6 +24,23 @@ from autotune.servers.base import Phase, Probe
 @pytest.mark.parametrize(("requests", "level"), [(None, Level.WARNING), (0, Level.OK), (4, Level.WARNING)])
 def test_requests_of_others_are_said_and_not_knowing_of_them_too(requests, level):
     assert judge_traffic(requests).level is level
+
+
+@pytest.mark.parametrize(
+    ("key", "command", "level", "words"),
+    [
+        (None, ("srv",), Level.OK, "wants none"),
+        (None, ("srv", "--api-key", "sk-1"), Level.PROBLEM, "the study names none"),
+        (ApiKey("sk-1"), ("srv", "--api-key", "sk-1"), Level.OK, "it is the one"),
+        (ApiKey("sk-1"), ("srv", "--api-key=sk-2"), Level.PROBLEM, "is not the one"),
+        (ApiKey("sk-1"), ("sglang::scheduler",), Level.OK, "does not say"),
+    ],
+)
+def test_a_key_is_compared_with_the_server_s_and_never_shown(key, command, level, words):
+    judged = judge_api_key(key, command)
+
+    assert (judged.level, words in judged.found) == (level, True), judged
+    assert "sk-" not in str(judged)
 
 
 @pytest.mark.parametrize("phase", [Phase.REFUSED, Phase.UNREADY])

@@ -213,12 +213,18 @@ def test_simulated_acceptance_that_is_switched_off_is_no_obstacle():
     [
         (("--max-running-requests", "16"), "--max-running-requests is 16"),
         (("--cuda-graph-max-bs", "8"), "captured up to 8 requests"),
-        (("--api-key", "(hidden)"), "--api-key is set"),
+        (("--api-key", "(hidden)"), "--api-key is set: export AUTOTUNE_API_KEY"),
+        (("--admin-api-key", "(hidden)"), "--admin-api-key is set"),
         ((), "--enable-metrics is not on"),
     ],
 )
 def test_what_should_be_changed_before_a_night_is_said(flags, words):
     assert any(words in sentence for sentence in write(make_facts(*TREE, *flags))[2].warnings)
+
+
+def test_a_study_names_the_variable_of_a_key_where_the_server_wants_one():
+    assert write(make_facts(*TREE, "--api-key", "(hidden)"))[0].server.api_key_variable == "AUTOTUNE_API_KEY"
+    assert write(make_facts(*TREE, "--admin-api-key", "(hidden)"))[0].server.api_key_variable is None
 
 
 def test_a_unit_in_good_order_has_no_warning():
