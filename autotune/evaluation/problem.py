@@ -35,12 +35,14 @@ class Problem:
     """One request for one function.
 
     Attributes:
-        entry_point: name of the function, and of the problem.
-        difficulty: ``easy``, ``medium`` or ``hard``.
+        entry_point: name of the function.
+        difficulty: ``easy``, ``medium`` or ``hard``; ``unknown`` where a file does not say.
         topic: group of problems.
         prompt: the whole user message.
         tests: never sent to a server.
         family: family of the embedded model's corpus that does the same; ``None`` for a problem outside that corpus.
+        task: what the file that it comes from calls it; ``None`` for our own problems.
+        tolerance: numbers are compared by value and may differ by this; ``None`` compares by type and value.
     """
 
     entry_point: str
@@ -49,6 +51,13 @@ class Problem:
     prompt: str
     tests: tuple[HiddenTest, ...]
     family: str | None = None
+    task: str | None = None
+    tolerance: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the problem in records."""
+        return self.task or self.entry_point
 
 
 def parse_problems(text: str, where: str) -> tuple[Problem, ...]:
@@ -97,8 +106,7 @@ def hash_problems(problems: Sequence[Problem]) -> str:
     True
     """
     content = [
-        [item.entry_point, item.prompt, [[test.arguments, repr(test.expected)] for test in item.tests]]
-        for item in problems
+        [item.name, item.prompt, [[test.arguments, repr(test.expected)] for test in item.tests]] for item in problems
     ]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +29,10 @@ from typing import Any
 from autotune.errors import SandboxUnavailable
 from autotune.evaluation import own_world
 from autotune.evaluation.confinement import LANDLOCK, LIMITS, NO_RIGHTS, SECCOMP
-from autotune.evaluation.isolated_program import CONFINED, DEEPEST
+from autotune.evaluation.isolated_program import CONFINED
 from autotune.evaluation.memory_cgroup import MemoryCgroup, remove_leftovers
 from autotune.evaluation.problem import HiddenTest, Problem
+from autotune.evaluation.result_code import crop, is_equal, render_result
 from autotune.trial import ProblemResult, Verdict
 
 MEMORY_CGROUP = "memory control group"
@@ -48,10 +49,7 @@ _HINT = (
     "evaluation.isolation says how to run programs all the same"
 )
 _LARGEST_REPORT = 1 << 20
-_LONGEST_VALUE = 120
 _LONGEST_REASON = 300
-_RELATIVE_TOLERANCE = 1e-9
-_ABSOLUTE_TOLERANCE = 1e-12
 
 _PROBE = """
 import os, signal, socket
@@ -142,16 +140,37 @@ class Sandbox:
         """
         return self._judge(problem, code, lambda _result: None)
 
-    def judge_all(self, programs: Sequence[tuple[Problem, str]]) -> list[ProblemResult]:
-        """Judge several programs, as many at once as there are processors, and return results in their order.
+    def judge_all(self, programs: Sequence[tuple[Problem, str]]) -> Iterator[ProblemResult]:
+        """Judge several programs, as many at once as there are processors, and yield results in their order.
 
         Raises:
             SandboxUnavailable: as :meth:`judge`.
         """
         with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
-            return list(pool.map(lambda program: self.judge(*program), programs))
+            yield from pool.map(lambda program: self.judge(*program), programs)
+
+    def collect(self, code: str, entry_point: str, arguments: Sequence[str]) -> list[Any]:
+        """Return what a program gives for each set of arguments, encoded, until its first exception or its end.
+
+        Raises:
+            SandboxUnavailable: as :meth:`judge`.
+        """
+        results: list[Any] = []
+        problem = Problem(entry_point, "unknown", "", "", tuple(HiddenTest(text, None) for text in arguments))
+        ending, secret = self._execute(problem, code)
+        _check_available(ending)
+        report = ending.report
+        if isinstance(report, dict) and report.get("secret") == secret and isinstance(report.get("results"), list):
+            results += report["results"]
+        return results
 
     def _judge(self, problem: Problem, code: str, on_result: Callable[[Any], None]) -> ProblemResult:
+        ending, secret = self._execute(problem, code)
+        verdict, reason = _give_verdict(problem, ending, secret, self._time_limit_s, on_result)
+        return ProblemResult(problem.name, verdict, make_printable(reason))
+
+    def _execute(self, problem: Problem, code: str) -> tuple[_Ending, str]:
+        """Run a program; its report is only believed with the secret that is returned."""
         secret = secrets.token_hex(16)
         with tempfile.TemporaryDirectory(prefix="autotune-", ignore_cleanup_errors=True) as folder:
             work = Path(folder) / "work"
@@ -172,8 +191,7 @@ class Sandbox:
             with MemoryCgroup(self._memory_bytes) as cgroup:
                 ending = self._run(marshal.dumps(task), cgroup)
         self._layers = ending.layers or self._layers
-        verdict, reason = _give_verdict(problem, ending, secret, self._time_limit_s, on_result)
-        return ProblemResult(problem.entry_point, verdict, make_printable(reason))
+        return ending, secret
 
     def _run(self, task: bytes, cgroup: MemoryCgroup) -> _Ending:
         command = [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", _START]
@@ -268,20 +286,15 @@ def _give_verdict(
     if not isinstance(report, dict) or report.get("secret") != secret:
         return Verdict.ERROR, f"ended before the last test ({_describe_ending(ending.returncode)})"
     if "unavailable" in report:
-        if ending.confined:
-            return Verdict.ERROR, "the program forged a report"
-        raise SandboxUnavailable(
-            make_printable(f"generated code cannot be isolated here: {report['unavailable']}"),
-            where="coding evaluation",
-            hint=_HINT,
-        )
+        _check_available(ending)
+        return Verdict.ERROR, "the program forged a report"
     results = report.get("results")
     results = results if isinstance(results, list) else []
     for number, (test, result) in enumerate(zip(problem.tests, results, strict=False), 1):
         on_result(result)
-        if not is_equal(test.expected, result):
-            call = _crop(f"{problem.entry_point}({test.arguments})")
-            got, expected = _crop(render_result(result)), _crop(repr(test.expected))
+        if not is_equal(test.expected, result, problem.tolerance):
+            call = crop(f"{problem.entry_point}({test.arguments})")
+            got, expected = crop(render_result(result)), crop(repr(test.expected))
             return Verdict.WRONG, f"test {number}: {call} gave {got}, expected {expected}"
     if "error" in report or len(results) != len(problem.tests):
         error = report.get("error", "results are missing")
@@ -289,65 +302,14 @@ def _give_verdict(
     return Verdict.PASSED, ""
 
 
-def is_equal(expected: object, result: Any, depth: int = DEEPEST) -> bool:
-    """Compare a plain value with an encoded result, by type and value; floats to nine digits.
-
-    The shape of ``expected`` leads, and no key of the result is ever hashed, so a hostile result costs nothing.
-
-    >>> is_equal((1, [2.0]), {"tuple": [1, {"list": [2.0000000001]}]}), is_equal(1, True), is_equal(1, 1.0)
-    (True, False, False)
-    """
-    if depth == 0:
-        return False
-    if expected is None or isinstance(expected, bool):
-        return result is expected
-    if isinstance(expected, float):
-        return type(result) is float and _is_close(expected, result)
-    if isinstance(expected, int):
-        if isinstance(result, dict):
-            return bool(result == {"int": f"{expected:x}"})
-        return type(result) is int and result == expected
-    if isinstance(expected, str):
-        return type(result) is str and result == expected
-    if not isinstance(result, dict) or len(result) != 1:
-        return False
-    kind = type(expected).__name__
-    content = result.get(kind)
-    if isinstance(expected, bytes):
-        return bool(content == expected.hex())
-    if not isinstance(content, list) or not isinstance(expected, list | tuple | set | frozenset | dict):
-        return False
-    if len(content) != len(expected):
-        return False
-    if isinstance(expected, list | tuple):
-        return all(is_equal(one, other, depth - 1) for one, other in zip(expected, content, strict=True))
-    wanted: list[object] = (
-        [[key, item] for key, item in expected.items()] if isinstance(expected, dict) else [*expected]
-    )
-    found = [{"list": pair} for pair in content] if isinstance(expected, dict) else content
-    return all(any(is_equal(one, other, depth - 1) for other in found) for one in wanted)
-
-
-def render_result(result: Any, depth: int = 6) -> str:
-    """Show an encoded result roughly as Python would, cut short where it is long or deep.
-
-    >>> render_result({"tuple": [1, "a", {"dict": [["k", None]]}]})
-    "(1, 'a', {'k': None})"
-    """
-    if depth == 0:
-        return "..."
-    if not isinstance(result, dict):
-        return _crop(repr(result))
-    kind, content = next(iter(result.items()), ("nothing", None))
-    if kind == "dict" and isinstance(content, list):
-        pairs = [pair for pair in content[:_LONGEST_VALUE] if isinstance(pair, list) and len(pair) == 2]
-        inside = ", ".join(f"{render_result(key, depth - 1)}: {render_result(item, depth - 1)}" for key, item in pairs)
-        return f"{{{inside}}}"
-    brackets = {"list": "[]", "tuple": "()", "set": "{}"}.get(kind)
-    if brackets and isinstance(content, list):
-        inside = ", ".join(render_result(item, depth - 1) for item in content[:_LONGEST_VALUE])
-        return f"{brackets[0]}{inside}{brackets[1]}"
-    return _crop(f"an object of type {content}" if kind == "other" else f"{kind} {content}")
+def _check_available(ending: _Ending) -> None:
+    """Refuse to go on when the process said that it is not confined; afterwards it could not have said so."""
+    if not ending.confined and isinstance(ending.report, dict) and "unavailable" in ending.report:
+        raise SandboxUnavailable(
+            make_printable(f"generated code cannot be isolated here: {ending.report['unavailable']}"),
+            where="coding evaluation",
+            hint=_HINT,
+        )
 
 
 def make_printable(reason: str) -> str:
@@ -357,16 +319,6 @@ def make_printable(reason: str) -> str:
     'a\\ud800b'
     """
     return reason[:_LONGEST_REASON].encode("utf-8", "backslashreplace").decode()[:_LONGEST_REASON]
-
-
-def _is_close(expected: float, result: float) -> bool:
-    if math.isnan(expected):
-        return math.isnan(result)
-    return math.isclose(expected, result, rel_tol=_RELATIVE_TOLERANCE, abs_tol=_ABSOLUTE_TOLERANCE)
-
-
-def _crop(text: str) -> str:
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
 
 
 def _describe_ending(returncode: int) -> str:

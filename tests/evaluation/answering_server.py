@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+_UNHURRIED = 4
+"""Events of an answer in one piece: its text, its end, its usage and the end mark."""
 
 
 @dataclass(frozen=True)
@@ -21,16 +25,28 @@ class Answer:
     tokens: int = 10
     status: int = 200
     is_whole: bool = True
+    pieces: int = 1
 
-    def render(self) -> bytes:
-        delta = {"role": "assistant", "content": self.content, "reasoning_content": self.reasoning}
-        events: list[Any] = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}]
+    def render(self) -> list[bytes]:
+        """The events, each to be sent by itself; several pieces of text say how many tokens they end at."""
+        size = -(-len(self.content) // self.pieces) or 1
+        events: list[Any] = []
+        for index in range(self.pieces):
+            content = self.content[index * size : (index + 1) * size]
+            delta = {"role": "assistant", "content": content, "reasoning_content": self.reasoning}
+            event: dict[str, Any] = {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+            if self.pieces > 1:
+                tokens = self.tokens * (index + 1) // self.pieces
+                event["usage"] = {"prompt_tokens": 7, "completion_tokens": tokens, "total_tokens": tokens + 7}
+            events.append(event)
         if self.is_whole:
             usage = {"prompt_tokens": 7, "completion_tokens": self.tokens, "total_tokens": self.tokens + 7}
             events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": self.finish_reason}]})
             events.append({"choices": [], "usage": usage})
-        lines = [f"data: {json.dumps(event)}\n\n" for event in events]
-        return "".join([*lines, "data: [DONE]\n\n" if self.is_whole else ""]).encode()
+        return [
+            *(f"data: {json.dumps(event)}\n\n".encode() for event in events),
+            b"data: [DONE]\n\n" if self.is_whole else b"",
+        ]
 
 
 @dataclass
@@ -71,6 +87,15 @@ def answering_server(answer: Callable[[str], Answer]) -> Iterator[AnsweringServe
             self.end_headers()
             self.wfile.write(body)
 
+        def stream(self, events: list[bytes]) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.send_header("content-length", str(sum(map(len, events))))
+            self.end_headers()
+            for event in events:
+                self.wfile.write(event)
+                time.sleep(0.002 if len(events) > _UNHURRIED else 0)  # several pieces arrive at several times
+
         def do_GET(self):
             if self.path == "/v1/models":
                 self.reply(200, "application/json", b'{"data": [{"id": "prepared"}]}')
@@ -96,7 +121,7 @@ def answering_server(answer: Callable[[str], Answer]) -> Iterator[AnsweringServe
                 state.at_once -= 1
                 state.generated += prepared.tokens
             if prepared.status == 200:
-                self.reply(200, "text/event-stream", prepared.render())
+                self.stream(prepared.render())
             else:
                 self.reply(prepared.status, "application/json", b'{"error": {"message": "no room"}}')
 

@@ -165,7 +165,7 @@ def test_no_prompt_shares_a_template_with_the_corpus():
 def test_every_solution_passes_in_the_sandbox():
     programs = [(problem, SOLUTIONS[problem.entry_point]) for problem in load_problems()]
 
-    results = Sandbox(30.0, 512 << 20).judge_all(programs)
+    results = list(Sandbox(30.0, 512 << 20).judge_all(programs))
 
     assert not [result for result in results if result.verdict is not Verdict.PASSED]
 
@@ -173,7 +173,7 @@ def test_every_solution_passes_in_the_sandbox():
 def test_a_function_that_returns_its_first_argument_passes_nowhere():
     programs = [(problem, f"def {problem.entry_point}(x, *rest):\n    return x") for problem in load_problems()]
 
-    results = Sandbox(30.0, 512 << 20).judge_all(programs)
+    results = list(Sandbox(30.0, 512 << 20).judge_all(programs))
 
     assert {Verdict.WRONG} == {result.verdict for result in results}
 

@@ -19,7 +19,8 @@ from autotune.errors import SandboxUnavailable
 from autotune.evaluation import sandbox as sandbox_module
 from autotune.evaluation.isolated_program import encode
 from autotune.evaluation.problem import PROBLEMS_FILE, HiddenTest, Problem
-from autotune.evaluation.sandbox import Sandbox, is_equal, render_result
+from autotune.evaluation.result_code import is_equal, render_result
+from autotune.evaluation.sandbox import Sandbox
 from autotune.trial import ProblemResult, Verdict
 
 MEBIBYTE = 1 << 20
