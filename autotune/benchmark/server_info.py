@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,8 +43,18 @@ def read_info(body: Any) -> ServerInfo:
     blocks = [flags[name] for name in _BLOCKS if type(flags.get(name)) is int and flags[name] > 0]
     version = flags.get("version")
     return ServerInfo(
-        accept_length=float(average) if isinstance(average, int | float) and not isinstance(average, bool) else None,
+        accept_length=_finite(average),
         largest_accept_length=max(blocks) + 1 if blocks else None,
         speculates=flags["speculative_algorithm"] is not None if "speculative_algorithm" in flags else None,
         version=version[:_LONGEST_VERSION] if isinstance(version, str) else None,
     )
+
+
+def _finite(value: Any) -> float | None:
+    """A number that a float can hold; a boolean is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:  # a whole number of hundreds of digits
+        return None
