@@ -70,7 +70,7 @@ def _judge_canaries(canaries: Sequence[Figure], others: Sequence[float]) -> list
         if abs(change) > limit:
             sentences.append(
                 f"its canary (prefill of fixed prompts) is {_percent(change)} off the median of {len(others)} other boots; "
-                f"{_percent(limit)} is the limit"
+                f"{math.expm1(limit):.1%} is the limit"
             )
     if len(canaries) > 1:
         change = math.log(canaries[-1].value / canaries[0].value)
@@ -78,7 +78,7 @@ def _judge_canaries(canaries: Sequence[Figure], others: Sequence[float]) -> list
         if abs(change) > allowed and _are_apart(canaries[0], canaries[-1]):
             sentences.append(
                 f"its canary (prefill of fixed prompts) changed by {_percent(change)} while it was measured; "
-                f"{_percent(allowed)} is the limit"
+                f"{math.expm1(allowed):.1%} is the limit"
             )
     return sentences
 

@@ -47,6 +47,10 @@ class BootWatch:
         """Return what each GPU did so far."""
         return summarise(tuple(self._samples))
 
+    def wait(self) -> None:
+        """Wait until nothing is looked at any more, which on a host with GPUs is when this was left."""
+        self._thread.join()
+
     def _watch(self) -> None:
         while not self._is_over.is_set():
             try:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from autotune.benchmark.benchmark import Benchmark
+from autotune.benchmark.precision import Precision
 from autotune.errors import NothingSucceeded, TooManyFailures, UsageMissing
 from autotune.settings import BenchmarkSettings, CellSettings, SamplingSettings, StageSettings
+from autotune.trial import Cell
 from tests.benchmark.scripted_server import (
     DONE,
     ROLE,
@@ -313,3 +315,91 @@ def test_a_byte_at_a_time_changes_nothing_but_time(tmp_path: Path):
     assert measured.output_tokens == 4 * 3
     texts = {line["text"] for line in read_lines(tmp_path / "r.jsonl") if line["type"] == "request"}
     assert texts == {"中文"}
+
+
+def restless(_cell: Cell) -> Precision:
+    """No noise between boots: no round is ever precise enough."""
+    return Precision(between=0.0)
+
+
+def test_rounds_send_the_same_requests_until_the_cell_is_precise(tmp_path: Path):
+    with running(Scripts(answer_steadily)) as server:
+        benchmark = Benchmark(server.url, make_settings(), tmp_path / "r.jsonl", learn_precision=restless)
+        measured = benchmark.measure_cell(SINGLE)
+
+    rounds = [body["messages"] for body in server.bodies if body["max_tokens"] == 32][-24:]
+    assert rounds[:8] == rounds[8:16] == rounds[16:]
+    assert measured.requests == 3 * 2 * 4
+    assert len(measured.round_log_speeds) == 3
+    assert len(measured.per_prompt_log_speed) <= 8
+    repeats = [line["repeat"] for line in read_lines(tmp_path / "r.jsonl") if line["type"] == "request"]
+    assert sorted(set(repeats[-24:])) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_round_is_new_to_a_prefix_cache_that_cannot_be_emptied(tmp_path: Path):
+    """case 24: else the second round would measure the cache."""
+    with running(Scripts(answer_steadily, offers_flush=False)) as server:
+        Benchmark(server.url, make_settings(), tmp_path / "r.jsonl", learn_precision=restless).measure_cell(SINGLE)
+
+    sent = [json.dumps(body["messages"]) for body in server.bodies if body["max_tokens"] == 32][-24:]
+    assert len(set(sent)) == 24
+
+
+@pytest.mark.parametrize(
+    ("changes", "left_s", "between"),
+    [({"max_rounds": 1}, None, 0.0), ({"rounds_limit_s": 1e-6}, None, 0.0), ({}, 0.0, 0.0)],
+)
+def test_no_round_is_added_beyond_a_limit(
+    tmp_path: Path, changes: dict[str, Any], left_s: float | None, between: float
+):
+    with running(Scripts(answer_steadily)) as server:
+        benchmark = Benchmark(
+            server.url,
+            make_settings(**changes),
+            tmp_path / "r.jsonl",
+            learn_precision=lambda _cell: Precision(between),
+            time_left_s=lambda: left_s,
+        )
+        measured = benchmark.measure_cell(SINGLE)
+
+    assert measured.requests == 8
+    assert measured.round_log_speeds == ()
+
+
+def test_a_canary_is_the_prefill_rate_of_the_same_prompts_each_time(tmp_path: Path):
+    def answer(_scripts: Scripts, _request: dict[str, Any]) -> Script:
+        return [(0.0, ROLE), (0.02, content("a", 1)), (0.0, STOP + usage(1) + DONE)]
+
+    with running(Scripts(answer)) as server:
+        lengths = tmp_path / "prompts.jsonl"
+        benchmark = Benchmark(server.url, make_settings(), tmp_path / "r.jsonl", lengths_path=lengths)
+        first, second = benchmark.measure_canary(), benchmark.measure_canary()
+
+    assert first is not None
+    assert second is not None
+    assert first.count == 6
+    assert 0 < first.value <= 9 / 0.02, "nine tokens of prompt, at least 20 ms"
+    sent = [json.dumps(body["messages"]) for body in server.bodies]
+    assert sent[-7:] == sent[-14:-7]
+
+
+def test_failures_are_judged_over_all_cells_of_the_boot(tmp_path: Path):
+    """One failure in twelve requests is chance in one cell; eight in a hundred are not."""
+    seen: list[int] = []
+
+    def answer(_scripts: Scripts, request: dict[str, Any]) -> Script:
+        if request["max_tokens"] == 32:
+            seen.append(1)
+            if len(seen) % 12 == 5:
+                return [(0.0, ROLE), (0.0, b"HANG UP")]
+        return steady(9, 4, 0.002)
+
+    settings = make_settings(min_success_rate=0.99, repeats=1)
+    cell = CellSettings(context=60, concurrency=12, requests=12)
+    with running(Scripts(answer)) as server:
+        benchmark = Benchmark(server.url, settings, tmp_path / "r.jsonl")
+        measured = [benchmark.measure_cell(cell)]
+        with pytest.raises(TooManyFailures, match="requests succeeded since this server was booted"):
+            measured.extend(benchmark.measure_cell(cell) for _ in range(10))
+
+    assert all(item.succeeded == 11 for item in measured)

@@ -147,6 +147,8 @@ def test_status_as_data_is_json_and_nothing_else(run):
         "accept_length_c1",
         "accept_length_c32",
         "is_on_front",
+        "drift",
+        "condition",
         "cells",
         "started_at",
         "ended_at",

@@ -38,7 +38,7 @@ from autotune.events import (
 from autotune.servers.base import Probe
 from autotune.settings import CellSettings
 from autotune.storage import TrialStore
-from autotune.trial import Configuration, EvaluationMeasurement, ParameterValue, TrialKind, TrialState
+from autotune.trial import Configuration, EvaluationMeasurement, Figure, ParameterValue, TrialKind, TrialState
 from autotune.tuner.limits import Limits
 from tests.deployment.fake import Fate
 from tests.tuner.imaginary import Imagined, ImaginedEvaluation
@@ -720,3 +720,24 @@ def test_a_signal_that_comes_while_a_configuration_is_chosen_begins_no_trial(tmp
 
     assert outcome.exit_code == 130
     assert len(again.trials) == len(night.trials)
+
+
+def test_a_boot_that_drifts_is_noted_when_it_ends(tmp_path: Path):
+    night = Imagined(tmp_path)
+    night.canaries = [Figure(value, 6) for value in (100, 100, 101, 101, 99, 99, 100, 60)]
+    night(Limits(trials=3))
+
+    told = [event.sentence for event in night.events if isinstance(event, Noted) and "drifted" in event.sentence]
+    assert told == [
+        "this boot drifted: its canary (prefill of fixed prompts) changed by -40.0% while it was measured; 6.1% is the limit"
+    ]
+    canaries = [trial.condition.canaries for trial in night.trials if trial.condition is not None]
+    assert canaries[0] == (Figure(100, 6), Figure(100, 6))
+    assert canaries[-1] == ()
+
+
+def test_a_canary_that_cannot_be_had_costs_no_trial(tmp_path: Path):
+    night = Imagined(tmp_path)
+    night(Limits(trials=1))
+
+    assert night.states()[0] == ("baseline", "complete")
