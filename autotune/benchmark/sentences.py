@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 PEOPLE = (
-    "Imani", "Tomas", "Wren", "Haruto", "Leyla", "Bastian", "Noor", "Freya", "Mateus", "Oksana", "Dario", "Ines", "Kofi",
+    "Imani", "Tomas", "Wren", "Haruto", "Leyla", "Bastian", "Noor", "Freya", "Mateus", "Oksana", "Dario", "Inga", "Kofi",
     "Maren", "Rashid", "Sunniva", "Teodor", "Yara", "Bruno", "Celeste", "Emeka", "Greta", "Hollis", "Jovan",
 )  # fmt: skip
 PLACES = (

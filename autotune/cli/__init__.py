@@ -39,6 +39,8 @@ SUMMARIES = {
     "export": "Print the best configuration as a systemd drop-in or as plain flags; with --apply, put it into production.",
     "rollback": "Take back the last `export --apply` of a service.",
     "restore": "Put the server back as it was found, after a command was killed.",
+    "bench": "Measure how fast any server with OpenAI's chat API answers, at every context and concurrency.",
+    "compare": "Say which of two saved benchmarks was faster, and whether that is more than noise.",
     "serve": "Run the embedded DDTree server.",
 }
 """One line for each command, in the order of ``--help``; kept here so that ``--help`` imports no command."""

@@ -73,6 +73,43 @@ def parse_assignments(text: str) -> dict[str, Value]:
     return values
 
 
+def parse_counts(text: str) -> tuple[int, ...]:
+    """Return the whole numbers of a list like ``1,8,32``, each once.
+
+    >>> parse_counts("1, 8,32,8")
+    (1, 8, 32)
+
+    Raises:
+        ValueError: a part is no whole number of at least 1.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    wrong = next((part for part in parts if not re.fullmatch(r"[0-9]{1,7}", part) or int(part) < 1), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong!r} is no whole number from 1; write for example 1,8,32")
+    return tuple(dict.fromkeys(map(int, parts)))
+
+
+def parse_mix(text: str) -> dict[str, float]:
+    """Return the shares of a list like ``code=2,chat=1``.
+
+    >>> parse_mix("code=2,chat=1")
+    {'code': 2.0, 'chat': 1.0}
+
+    Raises:
+        ValueError: a part is not ``kind=share``, there is no such kind, or a share is not above 0.
+    """
+    from autotune.settings import PROMPT_KINDS  # noqa: PLC0415 - help loads no schema
+
+    shares: dict[str, float] = {}
+    for name, value in parse_assignments(text).items():
+        if name not in PROMPT_KINDS:
+            raise ValueError(f"{name!r} is no kind of prompt; choose of {', '.join(PROMPT_KINDS)}")
+        if isinstance(value, bool | str) or not 0 < value <= 1e6:
+            raise ValueError(f"{name}={value} is no share above 0; write for example code=2,chat=1")
+        shares[name] = float(value)
+    return shares
+
+
 def _parse_value(text: str) -> Value:
     if text in {"true", "false"}:
         return text == "true"

@@ -1,0 +1,300 @@
+"""``autotune bench``: the load generator alone, against any server that speaks OpenAI's chat API."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from autotune.api_key import ApiKey, read_api_key
+from autotune.benchmark.saved_result import BenchmarkResult, CellResult, dump_result, save_result
+from autotune.benchmark.standalone import StandaloneBenchmark, connect, parse_url
+from autotune.cli import render
+from autotune.cli.bench_progress import BenchProgress
+from autotune.cli.option_values import checked, parse_counts, parse_mix
+from autotune.deployment.process import find_listener, read_environment
+from autotune.errors import HostError, SettingsError, UserError
+from autotune.export.wording import UNKNOWN, clean, known_bounds, render_duration, render_number
+from autotune.servers.simulated_acceptance import find_simulation
+from autotune.settings import BenchmarkSettings, CellSettings, SamplingSettings, StageSettings
+from autotune.trial import Distribution, Figure
+
+_FAILED = 5
+
+
+@click.command("bench")
+@click.argument("url", callback=checked(parse_url))
+@click.option(
+    "--context",
+    "contexts",
+    default="1024",
+    show_default=True,
+    callback=checked(parse_counts),
+    metavar="N,...",
+    help="Prompt lengths in tokens, chat template included, as the server counts them.",
+)
+@click.option(
+    "--concurrency",
+    "concurrencies",
+    default="1,8,32",
+    show_default=True,
+    callback=checked(parse_counts),
+    metavar="N,...",
+    help="Requests in flight; with --rate the most there may be.",
+)
+@click.option(
+    "--rate",
+    "rate_per_s",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="R",
+    help="Send R requests a second at random moments, instead of keeping the concurrency in flight.",
+)
+@click.option(
+    "--output-tokens", type=click.IntRange(min=2), default=256, show_default=True, help="Token limit of an answer."
+)
+@click.option(
+    "--repeats",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Times each cell is measured, with prompts of their own.",
+)
+@click.option(
+    "--requests", type=click.IntRange(min=1), metavar="N", help="Requests per repeat; default: concurrency, at least 4."
+)
+@click.option(
+    "--mix",
+    default="code=2,chat=1,reasoning=1",
+    show_default=True,
+    callback=checked(parse_mix),
+    metavar="KIND=SHARE,...",
+    help="Kinds of prompts: code, chat, reasoning, long.",
+)
+@click.option("--model", metavar="NAME", help="Model to ask for; default: the first one that the server lists.")
+@click.option(
+    "--api-key-variable", metavar="NAME", help="Environment variable that holds the API key; the key is never shown."
+)
+@click.option(
+    "--temperature", type=click.FloatRange(min=0), default=0.0, show_default=True, help="0 is greedy; use production's."
+)
+@click.option(
+    "--top-p",
+    type=click.FloatRange(min=0, max=1, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Nucleus of the distribution; 1 is all of it.",
+)
+@click.option(
+    "--thinking/--no-thinking",
+    "thinking",
+    default=None,
+    help="Ask a model that can think to do so, or not to; default: say nothing of it.",
+)
+@click.option("--ignore-eos", is_flag=True, help="Go on to the token limit; changes what is measured.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the prompts and of sampling."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print data instead of a table.")
+@click.option(
+    "--save",
+    "save_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Keep the result as JSON, for `autotune compare`, and every request beside it in FILE.requests.jsonl.",
+)
+@click.pass_context
+def command(context: click.Context, /, url: str, api_key_variable: str | None, **options: Any) -> None:
+    """Measure how fast any server with OpenAI's chat API answers, at every context and concurrency.
+
+    URL is its address: SGLang, vLLM, a hosted one. Nothing on it is changed; its prefix
+    cache is flushed where it offers that. The server's own counters, if it shows them, give accept length and step time.
+
+    \b
+    autotune bench http://127.0.0.1:30000 --context 1024,4096 --concurrency 1,32 --save before.json
+    autotune bench https://api.example.com/v1 --model NAME --api-key-variable API_KEY --concurrency 4
+    """  # noqa: D301 - click needs the control character itself
+    save_path: Path | None = options.pop("save_path")
+    as_json: bool = options.pop("as_json")
+    model: str | None = options.pop("model")
+    settings = make_settings(**options)
+    api_key = _read_key(api_key_variable)
+    refuse_simulation(url)
+    endpoint = connect(url, settings, model=model, api_key=api_key)
+    render.say(
+        f"{clean(endpoint.model)} at {url}, version {clean(endpoint.version or 'unknown')}; requests use "
+        f"{endpoint.fields.description}"
+    )
+    with tempfile.TemporaryDirectory(prefix="autotune-bench-") as folder:
+        records = (
+            Path(folder) / "requests.jsonl"
+            if save_path is None
+            else save_path.with_name(f"{save_path.name}.requests.jsonl")
+        )
+        try:
+            records.unlink(missing_ok=True)  # lines of an earlier benchmark are not this one's
+            with BenchProgress(settings, is_live=render.is_terminal() and not as_json) as progress:
+
+                def take_cell(cell: CellResult, so_far: BenchmarkResult) -> None:
+                    progress.take_cell(cell)
+                    if save_path is not None:
+                        save_result(so_far, save_path)
+
+                result = StandaloneBenchmark(
+                    endpoint,
+                    settings,
+                    records,
+                    keep_records=save_path is not None,
+                    api_key=api_key,
+                    on_record=progress.take_record,
+                    on_cell=take_cell,
+                ).run()
+        except OSError as error:
+            raise UserError(
+                f"the records cannot be written: {error.strerror or error}",
+                where=str(records),
+                hint="name a file on a disk with room with --save",
+            ) from error
+    if as_json:
+        render.show_json(dump_result(result))
+    else:
+        show_result(result)
+    if save_path is not None:
+        render.say(f"wrote {save_path} and {records}; next: `autotune compare {save_path} OTHER`")
+    context.exit(_FAILED if any(cell.measurement is None for cell in result.cells) else 0)
+
+
+def make_settings(
+    *,
+    contexts: Sequence[int],
+    concurrencies: Sequence[int],
+    rate_per_s: float | None,
+    output_tokens: int,
+    repeats: int,
+    requests: int | None,
+    mix: dict[str, float],
+    temperature: float,
+    top_p: float,
+    thinking: bool | None,
+    ignore_eos: bool,
+    seed: int,
+) -> BenchmarkSettings:
+    """Turn the options into what a study file calls its benchmark: every context at every concurrency, short ones first."""
+    cells = tuple(
+        CellSettings(context=tokens, concurrency=concurrency, requests=requests, arrival_rate_per_s=rate_per_s)
+        for tokens in sorted(contexts)
+        for concurrency in sorted(concurrencies)
+    )
+    return BenchmarkSettings(
+        stages=(StageSettings(name="bench", cells=cells),),
+        output_tokens=output_tokens,
+        repeats=repeats,
+        mix=mix,
+        ignore_eos=ignore_eos,
+        sampling=SamplingSettings(temperature=temperature, top_p=top_p, seed=seed, thinking=thinking),
+    )
+
+
+def refuse_simulation(url: str) -> None:
+    """See whether a server on this machine invents its accept lengths, where its environment may be read.
+
+    Raises:
+        HostError: it does.
+    """
+    parts = urlsplit(url)
+    if parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        return
+    listener = find_listener(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+    environment = None if listener is None or listener.pid is None else read_environment(listener.pid)
+    simulation = find_simulation(environment or {})
+    if simulation is not None:
+        raise HostError(
+            f"the server runs with {simulation}, so it invents its accept lengths",
+            where=url,
+            hint="start it without this variable: nothing measured with it would be true",
+        )
+
+
+def show_result(result: BenchmarkResult) -> None:
+    """Print a table of cells, then what should be known about them."""
+    render.show_table(
+        (
+            "context",
+            "C" if all(cell.settings.arrival_rate_per_s is None for cell in result.cells) else "most C",
+            "decode tok/s",
+            "95 %",
+            "per stream",
+            "total tok/s",
+            "TTFT p50",
+            "p95",
+            "TPOT p50",
+            "accept",
+            "step",
+            "ok",
+            "time",
+        ),
+        [_row(cell) for cell in result.cells],
+    )
+    render.show(
+        "Speeds are tokens/s over all streams, decode without prefill; TTFT, TPOT and step in ms. "
+        "Figures: docs/metrics.md."
+    )
+    for cell in result.cells:
+        name = cell.settings.cell.name
+        if cell.measurement is None:
+            render.show(f"{name}: not measured: {clean(cell.error or '')}")
+            continue
+        if cell.measurement.foreign is not None:
+            render.show(
+                f"{name}: others used the server: {clean(cell.measurement.foreign)}; measure again when it is quiet"
+            )
+        for note in cell.measurement.notes:
+            render.show(f"{name}: {clean(note)}")
+
+
+def _row(cell: CellResult) -> tuple[str, ...]:
+    measured = cell.measurement
+    settings = cell.settings
+    if measured is None:
+        return (str(settings.context), str(settings.concurrency), *[UNKNOWN] * 9, "0", UNKNOWN)
+    latencies = measured.latencies
+    ttft = latencies.ttft_s if latencies is not None else None
+    tpot = latencies.tpot_s if latencies is not None else None
+    bounds = known_bounds(measured.decode_tokens_per_s)
+    return (
+        str(settings.context),
+        str(settings.concurrency),
+        render_number(measured.decode_tokens_per_s.value),
+        UNKNOWN if bounds is None else f"{render_number(bounds[0])}-{render_number(bounds[1])}",
+        _per_stream(latencies.decode_tokens_per_s if latencies is not None else None),
+        render_number(measured.total_tokens_per_s.value),
+        _milliseconds(None if ttft is None else ttft.p50),
+        _milliseconds(None if ttft is None else ttft.p95),
+        _milliseconds(None if tpot is None else tpot.p50),
+        _value(measured.accept_length),
+        _milliseconds(None if measured.step_time_s is None else measured.step_time_s.value),
+        f"{measured.succeeded}/{measured.requests}",
+        render_duration(measured.duration_s),
+    )
+
+
+def _per_stream(speeds: Distribution | None) -> str:
+    return UNKNOWN if speeds is None else render_number(speeds.p50)
+
+
+def _value(figure: Figure | None) -> str:
+    return UNKNOWN if figure is None else render_number(figure.value)
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return UNKNOWN if seconds is None else render_number(1000 * seconds)
+
+
+def _read_key(variable: str | None) -> ApiKey | None:
+    try:
+        return read_api_key(variable)
+    except SettingsError as error:
+        raise SettingsError(error.message, where="--api-key-variable", hint=error.hint) from error
