@@ -1,7 +1,7 @@
 """One chat request, streamed: what is sent, which limits apply, and what is recorded.
 
-httpx builds the request and holds the response; the bytes come through :mod:`autotune.benchmark.wire` and are parsed as
-they arrive, so that an error inside a stream ends the request and nothing is left to do when 32 answers end at once.
+Bytes go and come through :mod:`autotune.benchmark.wire` and are parsed as they arrive, so that an error inside a stream
+ends the request and little is left to do when 32 answers end at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from autotune.benchmark.chat_chunk import explain_error
 from autotune.benchmark.chat_stream import ChatStream
 from autotune.benchmark.request_record import Outcome, RequestRecord
 from autotune.benchmark.server_connection import ServerConnection
-from autotune.benchmark.wire import Arrivals
+from autotune.benchmark.wire import Answer, Origin, find_origin, render_head
 from autotune.settings import SamplingSettings
 
 _ALL_FIELDS = ApiFields()
@@ -186,22 +186,16 @@ class ChatClient(ServerConnection):
         self._limits = limits
         self._clock = clock
         self._api_key = api_key
+        self._rendered: tuple[Origin, bytes] | None = None
 
     async def ask(self, request: ChatRequest) -> RequestRecord:
         """Send one request and record how it went; whatever the server does is an outcome, never an exception."""
         stream = ChatStream()
         watch = _Watch(self._limits, self._clock)
-        message = self._http.build_request(
-            "POST",
-            "/v1/chat/completions",
-            content=request.body,
-            headers={"content-type": "application/json", "accept": "text/event-stream"},
-            extensions={"on_sent": watch.begin},
-        )
         stopped: tuple[Outcome, str] | None = None
         try:
             async with watch:
-                await self._receive(message, request, stream, watch)
+                await self._receive(request, stream, watch)
         except httpx.TimeoutException as error:
             stopped = (Outcome.TIMED_OUT, str(error))
         except httpx.HTTPError as error:
@@ -218,9 +212,15 @@ class ChatClient(ServerConnection):
         )
         return record if self._api_key is None else _mask(record, self._api_key)
 
-    async def _receive(self, message: httpx.Request, request: ChatRequest, stream: ChatStream, watch: _Watch) -> None:
-        response = await self._http.send(message, stream=True)
-        arrivals: Arrivals = response.extensions["arrivals"]
+    async def _receive(self, request: ChatRequest, stream: ChatStream, watch: _Watch) -> None:
+        origin, head = self._address()
+        answer = await self._wire.exchange(
+            origin,
+            head % len(request.body),
+            request.body,
+            connect_s=self._limits.connect_s,
+            on_sent=watch.begin,
+        )
         largest = _BYTES_BESIDE_TOKENS + _BYTES_PER_TOKEN * request.max_tokens
 
         def take(data: bytes, at_s: float) -> None:
@@ -231,35 +231,52 @@ class ChatClient(ServerConnection):
             watch.has_ended = stream.has_ended
             if stream.error is not None:
                 watch.stop(Outcome.FAILED, stream.error)
-            if arrivals.received > largest:
+            if answer.body.received > largest:
                 watch.stop(Outcome.FAILED, f"answer larger than {largest} bytes")
 
         try:
-            reason = await self._refusal(response, arrivals, watch)
+            reason = await _read_refusal(answer, watch)
             if reason is not None:
                 watch.stop(Outcome.FAILED, reason)
                 return
-            await arrivals.drain(take)
+            await answer.body.drain(take)
         finally:
-            await response.aclose()
+            await answer.body.aclose()
 
-    async def _refusal(self, response: httpx.Response, arrivals: Arrivals, watch: _Watch) -> str | None:
-        """Say why a response holds no stream of events, reading a bounded part of its body; ``None`` when it does."""
-        kind = response.headers.get("content-type", "")
-        encoding = response.headers.get("content-encoding", "identity")
-        if response.status_code == httpx.codes.OK and encoding == "identity" and "json" not in kind:
-            return None
-        body = bytearray()
+    def _address(self) -> tuple[Origin, bytes]:
+        """Where requests go, and their head with a place for the length of the body, rendered once by httpx.
 
-        def take(data: bytes, _at_s: float) -> None:
-            body.extend(data[: _LONGEST_ERROR_BODY - len(body)])
-            if arrivals.received > _LONGEST_ERROR_BODY:
-                watch.stop(Outcome.FAILED, f"HTTP {response.status_code} with a body that does not end")
+        A load sends 32 requests at once when 32 answers end at once, and what httpx does for each of them would keep
+        chunks waiting.
+        """
+        if self._rendered is None:
+            message = self._http.build_request(
+                "POST",
+                "/v1/chat/completions",
+                headers={"content-type": "application/json", "accept": "text/event-stream", "content-length": "0"},
+            )
+            message.headers["content-length"] = "LENGTH"
+            head = render_head(message).replace(b"%", b"%%").replace(b"LENGTH", b"%d")
+            self._rendered = (find_origin(message.url), head)
+        return self._rendered
 
-        await arrivals.drain(take)
-        if response.status_code == httpx.codes.OK:
-            return f"answered with {kind or 'no content type'} ({encoding}) instead of a stream of events"
-        return f"HTTP {response.status_code}: {explain_error(bytes(body))}"
+
+async def _read_refusal(answer: Answer, watch: _Watch) -> str | None:
+    """Say why an answer holds no stream of events, reading a bounded part of its body; ``None`` when it does."""
+    kind, encoding = answer.find("content-type"), answer.find("content-encoding") or "identity"
+    if answer.status == httpx.codes.OK and encoding == "identity" and "json" not in kind:
+        return None
+    body = bytearray()
+
+    def take(data: bytes, _at_s: float) -> None:
+        body.extend(data[: _LONGEST_ERROR_BODY - len(body)])
+        if answer.body.received > _LONGEST_ERROR_BODY:
+            watch.stop(Outcome.FAILED, f"HTTP {answer.status} with a body that does not end")
+
+    await answer.body.drain(take)
+    if answer.status == httpx.codes.OK:
+        return f"answered with {kind or 'no content type'} ({encoding}) instead of a stream of events"
+    return f"HTTP {answer.status}: {explain_error(bytes(body))}"
 
 
 def _mask(record: RequestRecord, key: ApiKey) -> RequestRecord:

