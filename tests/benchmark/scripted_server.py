@@ -61,6 +61,8 @@ class Scripts:
     server_info: dict[str, Any] | None = None
     byte_at_a_time: bool = False
     refusal: str = "scripted refusal"
+    refuses: Callable[[dict[str, Any]], str | None] = lambda _request: None
+    """Says why a request gets 400."""
     bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     seen_prompts: set[str] = field(default_factory=set)
@@ -122,6 +124,8 @@ class Scripts:
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
+            if (why := self.refuses(request)) is not None:
+                return await _whole(writer, 400, json.dumps({"error": {"message": why}}))
             if self.status != 200:
                 return await _whole(writer, self.status, json.dumps({"error": {"message": self.refusal}}))
             script = self.answer(self, request)
