@@ -156,7 +156,15 @@ def run_peer(peer: Peer, cell: Cell, url: str, cache: Path, version: str) -> Row
     """
     folder = cache / "runs" / f"{peer.name}-{cell.name}"
     folder.mkdir(parents=True, exist_ok=True)
-    load = Load(url, write_prompts(cache, cell), cell.requests, cell.concurrency, TOKENS, cache / "tokenizer", folder)
+    load = Load(
+        url,
+        write_prompts(cache, cell, peer.column),
+        cell.requests,
+        cell.concurrency,
+        TOKENS,
+        cache / "tokenizer",
+        folder,
+    )
     httpx.post(f"{url}/forget", trust_env=False)
     command = [str(python_of(peer, cache)), *peer.command(load)]
     with (
