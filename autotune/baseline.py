@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autotune.drift import find_drifts
-from autotune.interval import geometric_mean, mean_log
+from autotune.interval import geometric_mean, mean_log, pooled_variance
 from autotune.objectives import score
 from autotune.pass_rate import score_pass_at_1
 from autotune.settings import StudySettings
@@ -56,6 +56,25 @@ def find_baseline_boots(trials: Sequence[TrialRecord]) -> tuple[TrialRecord, ...
     drifts = find_drifts(trials)
     steady = [trial for trial in boots if trial.number not in drifts]
     return tuple(steady or boots)
+
+
+def measure_spread(trials: Sequence[TrialRecord]) -> tuple[int, float] | None:
+    """Return how many boots of the baseline show how far boots lie apart, and the standard deviation of their log speed.
+
+    The larger of the two concurrencies; see :func:`find_baseline_boots` for which boots.
+
+    Returns:
+        ``None`` with fewer than two boots.
+    """
+    boots = [trial.objectives for trial in find_baseline_boots(trials)]
+    speeds = [
+        [math.log(figure.value) for figure in figures if figure is not None and figure.value > 0]
+        for figures in ([boot.tokens_per_s_c1 for boot in boots], [boot.tokens_per_s_c32 for boot in boots])
+    ]
+    known = [logs for logs in speeds if len(logs) > 1]
+    if not known:
+        return None
+    return min(map(len, known)), max(math.sqrt(pooled_variance([logs])) for logs in known)
 
 
 def with_one_baseline(trials: Sequence[TrialRecord], settings: StudySettings) -> tuple[TrialRecord, ...]:

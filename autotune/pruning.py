@@ -9,16 +9,20 @@ A constraint counts as met until it is measured.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from autotune.baseline import with_one_baseline
+from autotune.baseline import measure_spread, with_one_baseline
 from autotune.interval import geometric_mean
 from autotune.objectives import CONCURRENCIES, expected_cells, latest, weight
 from autotune.pareto import front
 from autotune.settings import StudySettings
 from autotune.trial import Cell, CellMeasurement, Figure, TrialKind, TrialRecord, TrialState
+
+_APART: Final = 1.645 * math.sqrt(2)
+"""One-sided 95 % quantile of the difference of two boots, in standard deviations of one."""
 
 MIN_HISTORY: Final = 3
 """Complete trials that must have shown a ratio before it bounds anything."""
@@ -63,17 +67,28 @@ def decide(trial: TrialRecord, history: Sequence[TrialRecord], settings: StudySe
     if c1 is None or c32 is None:
         return Decision(False, "the finished cells do not bound both speeds yet", c1, c32)
     reachable = f"can reach at most {c1:.0f} tokens/s at C=1 and {c32:.0f} at C=32"
-    needed = 1 + settings.pruning.margin
+    margin = find_margin(complete, settings)
+    needed = 1 + margin
     for point in front(with_one_baseline(complete, settings)):
         if point.values[0] >= c1 * needed and point.values[1] >= c32 * needed:
             return Decision(
                 True,
                 f"{reachable}; trial {point.trials[0].number} has {point.values[0]:.0f} and {point.values[1]:.0f}, "
-                f"at least {settings.pruning.margin:.0%} more at both",
+                f"at least {margin:.0%} more at both",
                 c1,
                 c32,
             )
-    return Decision(False, f"{reachable}, which no trial beats by {settings.pruning.margin:.0%} at both", c1, c32)
+    return Decision(False, f"{reachable}, which no trial beats by {margin:.0%} at both", c1, c32)
+
+
+def find_margin(history: Sequence[TrialRecord], settings: StudySettings) -> float:
+    """Return by which share a point must beat the bound: as the settings say, and never less than boots lie apart.
+
+    Both the trial and the point were booted once. Two boots of one configuration lie further apart than ``1.645 * sqrt(2)``
+    standard deviations in one direction in one of twenty cases, so a trial as good as the point is stopped at most so often.
+    """
+    spread = measure_spread(history)
+    return settings.pruning.margin if spread is None else max(settings.pruning.margin, math.expm1(_APART * spread[1]))
 
 
 def _bound_objective(

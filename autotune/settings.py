@@ -364,7 +364,9 @@ class PruningSettings(_Section):
 
     enabled: Switch = Field(True, description="Stop trials that cannot reach the front any more.")
     margin: Share = Field(
-        0.05, description="The optimistic bound must be dominated by this share before a trial is stopped."
+        0.05,
+        description="The optimistic bound must be dominated by this share before a trial is stopped; by more where boots of "
+        "the baseline are seen to lie further apart.",
     )
 
 

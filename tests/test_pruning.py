@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from autotune import pruning
 from autotune.pareto import front
-from autotune.pruning import MIN_HISTORY, decide
+from autotune.pruning import MIN_HISTORY, decide, find_margin
 from autotune.settings import PruningSettings
 from autotune.trial import CellMeasurement, TrialKind, TrialRecord, TrialState
 from tests.records import make_cell, make_settings, make_trial
@@ -166,3 +167,21 @@ def test_cells_of_an_attempt_that_failed_stop_no_second_attempt():
     second = make_cell(32, 480.0)
 
     assert decide(open_trial(*sick, second), HISTORY, SETTINGS) == decide(open_trial(second), HISTORY, SETTINGS)
+
+
+def test_the_margin_follows_the_spread_between_boots():
+    """A slow boot must not cost a good point: boots 15 % apart stop nothing that is 20 % behind."""
+    boots = [make_trial(number, c1, 400, kind=TrialKind.BASELINE) for number, c1 in ((4, 86), (5, 100), (6, 116))]
+
+    assert find_margin(HISTORY, SETTINGS) == SETTINGS.pruning.margin
+    # Logs 0.15 apart: standard deviation 0.15 over three boots; the first one of the history is at the middle.
+    assert find_margin(boots, SETTINGS) == pytest.approx(math.expm1(1.645 * math.sqrt(2) * 0.1496), rel=1e-3)
+    slow = open_trial(make_cell(32, 350.0, accept_length=8.0))
+    assert decide(slow, HISTORY, SETTINGS).prune
+    assert not decide(slow, [*boots, *HISTORY[1:]], SETTINGS).prune
+
+
+def test_the_margin_is_never_less_than_the_settings_say():
+    boots = [make_trial(number, 100.0 + number / 100, 400, kind=TrialKind.BASELINE) for number in range(3)]
+
+    assert find_margin(boots, SETTINGS) == SETTINGS.pruning.margin

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autotune.baseline import find_baseline_boots, with_one_baseline
+from autotune.baseline import find_baseline_boots, measure_spread, with_one_baseline
 from autotune.drift import find_drifts
 from autotune.interval import compare_cells, student_quantile
 from autotune.objectives import CONCURRENCIES, latest, weight
@@ -165,19 +165,10 @@ def estimate_noise(trials: Sequence[TrialRecord]) -> Noise | None:
 
     Boots that drifted are left out, as in the baseline itself.
     """
-    boots = [trial.objectives for trial in find_baseline_boots(trials) if trial.boot is not None]
-    speeds = [
-        [math.log(figure.value) for figure in figures if figure is not None and figure.value > 0]
-        for figures in (
-            [boot.tokens_per_s_c1 for boot in boots],
-            [boot.tokens_per_s_c32 for boot in boots],
-        )
-    ]
-    known = [values for values in speeds if len(values) > 1]
-    if not known:
+    known = measure_spread(trials)
+    if known is None:
         return None
-    count = min(len(values) for values in known)
-    spread = max(statistics.stdev(values) for values in known)
+    count, spread = known
     if count < 3:
         return Noise(count, spread, None)
     return Noise(count, spread, smallest_gain(count, spread))

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from autotune.export.findings import Findings
 from autotune.export.provenance import hide_secret_arguments, hide_secrets
-from autotune.export.wording import render_boots, render_count, render_drifts, render_duration, render_noise
+from autotune.export.wording import (
+    render_boots,
+    render_count,
+    render_drifts,
+    render_duration,
+    render_noise,
+    render_percent,
+)
+from autotune.pruning import find_margin
 from autotune.trial import TrialState
 
 if TYPE_CHECKING:
@@ -35,7 +43,9 @@ def _pruning(view: StudyView) -> str:
     pruning = view.settings.pruning
     if not pruning.enabled:
         return "off"
-    return f"after each stage, when the optimistic bound is dominated by {100 * pruning.margin:g}%"
+    margin = find_margin(view.trials, view.settings)
+    wider = "" if margin <= pruning.margin else ", because boots of the baseline lie so far apart"
+    return f"after each stage, when the optimistic bound is dominated by {render_percent(margin)}{wider}"
 
 
 def describe_measured(view: StudyView, findings: Findings) -> list[tuple[str, str]]:
