@@ -11,14 +11,12 @@ from typing import Any
 import click
 
 from autotune.cli import render, study_argument
-from autotune.cli.optimize import DEFAULT_TRIALS
-from autotune.cli.option_values import checked, parse_clock, parse_duration
+from autotune.cli.limit_options import choose_limits, limit_options
 from autotune.doctor.catalogue import CHECKS, Area
 from autotune.doctor.diagnosis import Diagnosis, diagnose
 from autotune.doctor.finding import Finding, Level
 from autotune.export.wording import clean, render_count
 from autotune.settings import StudySettings
-from autotune.tuner.limits import Limits
 
 _WIDTH = 118
 _NAME_WIDTH = 22
@@ -27,19 +25,7 @@ _LEVEL_WIDTH = 9
 
 @click.command("doctor")
 @study_argument.argument
-@click.option(
-    "--trials",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help=f"The night that is meant: as for optimize. Default: {DEFAULT_TRIALS}, or no limit with --for or --until.",
-)
-@click.option("--for", "duration_s", callback=checked(parse_duration), metavar="TIME", help="As for optimize.")
-@click.option(
-    "--until",
-    callback=checked(lambda text: parse_clock(text, datetime.now())),  # noqa: DTZ005 - the clock on the wall
-    metavar="HH:MM",
-    help="As for optimize; the latest start is said.",
-)
+@limit_options
 @study_argument.directory_option
 @click.option("--json", "as_json", is_flag=True, help="Print data instead of text.")
 @click.pass_context
@@ -54,15 +40,13 @@ def command(
 ) -> None:
     """Check everything that a night needs, and change nothing.
 
-    STUDY is as for optimize. Each line says what was found, and what to do where something is wrong; docs/doctor.md
-    explains every check. Exit code: 0 when a night can begin, warnings or not; else the branch of the worst problem, in
-    the order 1, 3, 4, 5, 6, 2.
+    STUDY is as for optimize, and the limits are those of the night that is meant. Each line says what was found, and what
+    to do where something is wrong; docs/doctor.md explains every check. Exit code: 0 when a night can begin, warnings or
+    not; else the branch of the worst problem, in the order 1, 3, 4, 5, 6, 2.
     """
     settings = study_argument.find_settings(study)
     directory = study_argument.find_directory(settings, study_directory)
-    if trials is None and duration_s is None and until is None:
-        trials = DEFAULT_TRIALS
-    diagnosis = diagnose(settings, directory, Limits(trials=trials, duration_s=duration_s, until=until))
+    diagnosis = diagnose(settings, directory, choose_limits(trials, duration_s, until))
     if as_json:
         render.show_json(render_document(settings, diagnosis))
     else:

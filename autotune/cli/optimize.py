@@ -11,40 +11,20 @@ import click
 
 from autotune.cli import render, study_argument
 from autotune.cli.display import LiveDisplay, PlainDisplay
-from autotune.cli.option_values import checked, parse_assignments, parse_clock, parse_duration
+from autotune.cli.limit_options import choose_limits, limit_options
+from autotune.cli.option_values import checked, parse_assignments
 from autotune.cli.status import render_summary
 from autotune.export.findings import find
 from autotune.export.wording import clean
 from autotune.search_space import search_space_of
 from autotune.settings import StudySettings, Value
 from autotune.study_view import load_study
-from autotune.tuner import Limits, NightOutcome, open_dialect, run
-
-DEFAULT_TRIALS = 20
+from autotune.tuner import NightOutcome, open_dialect, run
 
 
 @click.command("optimize")
 @study_argument.argument
-@click.option(
-    "--trials",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="End when the study has this many complete, pruned or infeasible trials, baseline not counted; 0 boots only "
-    f"what is listed. Default: {DEFAULT_TRIALS}, or no limit where --for or --until is given.",
-)
-@click.option(
-    "--for",
-    "duration_s",
-    callback=checked(parse_duration),
-    metavar="TIME",
-    help="End after this time, putting the host back included: 90s, 20m, 8h, 1h30m.",
-)
-@click.option(
-    "--until",
-    callback=checked(lambda text: parse_clock(text, datetime.now())),  # noqa: DTZ005 - the clock on the wall
-    metavar="HH:MM",
-    help="Serve the baseline again, checked by a generation, at this time of day.",
-)
+@limit_options
 @click.option(
     "--try",
     "tries",
@@ -96,9 +76,7 @@ def command(
     if is_dry_run:
         show_rehearsal(settings, directory)
         return
-    if trials is None and duration_s is None and until is None:
-        trials = DEFAULT_TRIALS
-    limits = Limits(trials=trials, duration_s=duration_s, until=until)
+    limits = choose_limits(trials, duration_s, until)
     describe = search_space_of(settings).describe
     is_board = render.is_terminal() if is_live is None else is_live
     display = LiveDisplay(describe=describe) if is_board else PlainDisplay(describe=describe)
