@@ -5,12 +5,12 @@ VENV ?= .venv
 TRIALS ?= 20
 BIN := $(VENV)/bin
 
-.PHONY: optimize test lint types pytest test-host test-host-as-root test-host-campaign docs lock clean
+.PHONY: optimize test lint types pytest fuzz test-host test-host-as-root test-host-campaign docs lock clean
 
 optimize: $(VENV)/.installed
 	$(BIN)/autotune optimize --trials $(TRIALS)
 
-test: lint types pytest
+test: lint types pytest fuzz
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check
@@ -23,6 +23,10 @@ types: $(VENV)/.installed-test
 pytest: $(VENV)/.installed-test
 	@test -x /lib/systemd/systemd || { echo "missing: systemd, the judge of exported unit files (Debian: apt-get install systemd)"; exit 1; }
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 4
+
+# Half a minute of inputs nobody would write, for every reader of what servers, models and hosts say; --minutes 5 looks longer.
+fuzz: $(VENV)/.installed-test
+	$(BIN)/python -m tests.fuzz_parsers --seconds 30 --seed 1
 
 # The product on a real systemd host, reached over SSH: containers with a network of their own. Root only.
 test-host:
