@@ -71,6 +71,17 @@ def override(settings: StudySettings, *, host: str | None, unit: str | None, ssh
     return settings.model_copy(update={"deployment": deployment})
 
 
+def find_own_name(host: Host, unit: str) -> str:
+    """Return the name under which a service keeps its lease and its history, also when another name of it was said.
+
+    Args:
+        host: connected.
+        unit: a name of the service, with ``.service``.
+    """
+    command = ("systemctl", "show", "--property=Id", "--value", "--", unit)
+    return host.expect(command, host.run(command, is_idempotent=True)).text.strip() or unit
+
+
 @contextmanager
 def open_site(
     settings: StudySettings,
@@ -99,8 +110,8 @@ def open_site(
         SshError: there is no way to the host.
     """
     deployment = settings.deployment
-    unit = validate_unit_name(deployment.unit or "")
     with open_host(deployment) as host:
+        unit = find_own_name(host, validate_unit_name(deployment.unit or ""))
         _clear_way(host, unit, clock, say)
         state = read_state(host, unit)
         lease = Lease(host, unit, lease_s=deployment.lease_s, study=settings.name)

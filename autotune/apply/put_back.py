@@ -28,7 +28,7 @@ def rollback(site: Site, *, forced: bool, drain: bool) -> str:
         site.say(f"finishing {'an' if change.kind == 'apply' else 'a'} {change.kind} that was begun and never ended")
         return put_back(site, history, forced=forced)
     if not history.steps:
-        return "nothing to take back: no apply is recorded on this host"
+        return f"nothing to take back: no apply to {service.unit} is recorded on {service.host.name}"
     step = history.steps[-1]
     file = replace(site.file, name=step.file_name)
     state = service.read_state()
