@@ -10,6 +10,7 @@ from typing import Final
 
 from autotune.deployment.dependants import STOPPED_BY
 from autotune.deployment.host import Host
+from autotune.deployment.near_units import missing_unit
 from autotune.deployment.running_command import expected_command
 from autotune.deployment.systemd_unit import (
     TRIAL_DROP_IN,
@@ -110,7 +111,8 @@ def examine_service(exam: Examination, host: Host, settings: StudySettings, laun
         shown = exam.ask("unit", lambda: show_unit(host, name), judge_unit)
     if shown is None or shown["LoadState"] != "loaded":
         exam.skip_rest(Area.UNIT, "needs unit" if version is not None else "needs systemd")
-        return ServiceFacts(name, shown, None, None, None)
+        masked = shown is not None and shown["LoadState"] == "masked"  # may run all the same, and is then no stranger
+        return ServiceFacts(name, shown, None, read_state(host, name) if masked else None, None)
     state = exam.ask("state", lambda: read_state(host, name), judge_state)
     for check, judge in _SHOWN.items():
         exam.judge(check, shown, judge, needs="unit")
@@ -194,11 +196,16 @@ def show_unit(host: Host, name: str) -> Properties:
 
     Raises:
         UserError: the name is none of a service.
+        UnitStateError: there is no such unit; the near names are said.
         SystemdError: it does not answer.
     """
-    command = ("systemctl", "show", *(f"--property={key}" for key in _PROPERTIES), "--", validate_unit_name(name))
+    name = validate_unit_name(name)
+    command = ("systemctl", "show", *(f"--property={key}" for key in _PROPERTIES), "--", name)
     output = host.expect(command, host.run(command, timeout_s=_TIMEOUT_S, is_idempotent=True))
-    return parse_properties(output.text)
+    shown = parse_properties(output.text)
+    if shown["LoadState"] == "not-found":
+        raise missing_unit(host, name)
+    return shown
 
 
 def parse_properties(text: str) -> Properties:
@@ -216,7 +223,6 @@ def judge_unit(shown: Properties) -> Judgement:
     state = shown["LoadState"]
     if state != "loaded":
         advice = {
-            "not-found": "see systemctl list-units --type=service, then correct deployment.unit",
             "masked": "systemctl unmask it",
         }.get(state, "systemctl status and systemd-analyze verify say what is wrong with it")
         return problem(f"the unit is {state}", advice, UnitStateError)
@@ -249,7 +255,8 @@ def judge_state(state: UnitState) -> Judgement:
         return warning(f"it is {said}", "wait until it serves")
     if state.restarts:
         return warning(
-            f"{said}; systemd has restarted it {state.restarts} times", "journalctl -u UNIT says why it ended"
+            f"{said}; systemd has restarted it {state.restarts} {'time' if state.restarts == 1 else 'times'}",
+            "journalctl -u UNIT says why it ended",
         )
     return ok(said)
 

@@ -8,6 +8,7 @@ import pytest
 from autotune.deployment.host import CommandOutput
 from autotune.deployment.near_units import find_near
 from autotune.deployment.unit_reader import read_state, read_unit
+from autotune.doctor.service import show_unit
 from autotune.errors import UnitStateError
 from tests.deployment.scripted_host import ScriptedHost
 
@@ -31,7 +32,7 @@ def answer(command: Sequence[str], _: bytes) -> CommandOutput:
     return CommandOutput(0, "\n".join(f"{name}={ABSENT.get(name, '')}" for name in names).encode(), b"")
 
 
-@pytest.mark.parametrize("read", [read_unit, read_state])
+@pytest.mark.parametrize("read", [read_unit, read_state, show_unit])
 def test_a_service_that_is_not_there_is_said_once_with_its_near_names(read):
     with pytest.raises(UnitStateError) as caught:
         read(ScriptedHost(answer), "sglang")
