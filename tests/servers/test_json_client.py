@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from autotune.api_key import ApiKey
 from autotune.servers import json_client
 from autotune.servers.json_client import Unanswered, fetch_json
 
@@ -16,8 +17,8 @@ PAUSE_S = 0.1
 
 
 @contextmanager
-def answering(at_once: bytes, *, dripping: bytes = b"") -> Iterator[str]:
-    """Answer one request: a part at once, then a byte every 0.1 s."""
+def answering(at_once: bytes, *, dripping: bytes = b"", seen: list[bytes] | None = None) -> Iterator[str]:
+    """Answer one request: a part at once, then a byte every 0.1 s; the request is added to ``seen``."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(10)
         is_over = threading.Event()
@@ -25,7 +26,9 @@ def answering(at_once: bytes, *, dripping: bytes = b"") -> Iterator[str]:
         def answer() -> None:
             connection, _ = listener.accept()
             with connection:
-                connection.recv(65536)
+                request = connection.recv(65536)
+                if seen is not None:
+                    seen.append(request)
                 try:
                     connection.sendall(at_once)
                     for byte in dripping:
@@ -95,3 +98,12 @@ def test_another_runtime_error_stays_what_it_is(monkeypatch: pytest.MonkeyPatch)
 
     with pytest.raises(RuntimeError, match="a bug"):
         fetch_json("http://127.0.0.1:1/", timeout_s=1)
+
+
+@pytest.mark.parametrize("key", [None, ApiKey("sk-hidden")])
+def test_the_api_key_goes_along_where_there_is_one(key: ApiKey | None):
+    seen: list[bytes] = []
+    with answering(HEADERS % 2 + b"{}", seen=seen) as url:
+        assert fetch_json(url, timeout_s=5, api_key=key) == (200, {})
+
+    assert (b"Bearer sk-hidden" in seen[0]) is (key is not None)

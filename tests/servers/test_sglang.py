@@ -119,6 +119,19 @@ def test_anything_but_text_is_not_yet(answer: tuple[int, Any]):
         assert dialect().probe(url).phase is Phase.UNREADY
 
 
+def test_the_api_key_is_read_when_it_is_needed(monkeypatch: pytest.MonkeyPatch):
+    """A host is put back without one."""
+    asking = dialect(api_key_variable="THE_KEY")
+    monkeypatch.delenv("THE_KEY", raising=False)
+    assert asking.render_launch(PLAIN).command
+
+    with serving({"/generate": (200, {"text": " a + b"})}) as url:
+        with pytest.raises(SettingsError, match="THE_KEY is not set"):
+            asking.probe(url)
+        monkeypatch.setenv("THE_KEY", "sk-hidden")
+        assert asking.probe(url).phase is Phase.READY
+
+
 def test_health_and_model_list_prove_nothing():
     """Case 3."""
     answers: Answers = {
