@@ -23,6 +23,9 @@ from autotune.errors import ConnectionLostError, HostError, RemoteTimeout
 _OPEN_S: Final = (3.0, 10.0)
 """Bounds of the wait for the host to open a session, and to start a command: as long as the command may take, within
 these. With a living link each is one round trip."""
+_FREE_S: Final = 30.0
+"""How long commands of ours wait for each other where the server allows few sessions (``MaxSessions``)."""
+_LOOK_AGAIN_S: Final = 0.05
 _END_PATIENCE_S: Final = 30.0
 _END_OPEN_S: Final = 2.5
 _REST_PATIENCE_S: Final = 60.0
@@ -212,10 +215,10 @@ def _open_channel(connection: SshConnection, patience_s: float) -> paramiko.Chan
         HostError: the host allows no further session.
     """
     try:
-        return connection.transport.open_session(timeout=patience_s)
+        return _open_session(connection, patience_s)
     except paramiko.ChannelException as error:
         raise HostError(
-            f"the SSH server opens no further session: {error}",
+            f"the SSH server has opened no further session for {_FREE_S:g} s: {error}",
             where=connection.options.name,
             hint="MaxSessions in its sshd_config may be too small",
         ) from None
@@ -224,13 +227,28 @@ def _open_channel(connection: SshConnection, patience_s: float) -> paramiko.Chan
         raise _NothingSent(f"the connection is lost and cannot be made again: {error}") from None
 
 
+def _open_session(connection: SshConnection, patience_s: float) -> paramiko.Channel:
+    """Ask for a session, again while the server refuses one: those of our other threads count against its limit.
+
+    A command that was cut off occupies its session until the host itself has ended it.
+    """
+    until = time.monotonic() + _FREE_S
+    while True:
+        try:
+            return connection.transport.open_session(timeout=patience_s)
+        except paramiko.ChannelException:
+            if time.monotonic() > until:
+                raise
+            time.sleep(_LOOK_AGAIN_S)
+
+
 def _end(connection: SshConnection, token: str) -> str | None:
     """End a command's processes on the host; return a clause on those left, ``None`` without an answer."""
-    until = time.monotonic() + _END_PATIENCE_S
     try:
-        channel = connection.transport.open_session(timeout=_END_OPEN_S)
+        channel = _open_session(connection, _END_OPEN_S)
     except LOST:
         return None
+    until = time.monotonic() + _END_PATIENCE_S
     with contextlib.closing(channel):
         try:
             with time_limit(_END_PATIENCE_S, connection.transport.close):

@@ -51,12 +51,14 @@ class LoopbackSshd:
 
     Args:
         folder: receives keys and configuration.
+        lines: more of the server's configuration.
     """
 
     destination = "loopback"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *lines: str) -> None:
         self.folder = folder
+        self._lines = lines
         self.port = free_port()
         self.config = folder / "config"
         self.known_hosts = folder / "known_hosts"
@@ -72,7 +74,8 @@ class LoopbackSshd:
             make_key(self.folder / name)
         shutil.copy(self.folder / "user_key.pub", self.folder / "authorized_keys")
         self.know(self.folder / "host_key.pub")
-        (self.folder / "sshd_config").write_text(_SERVER.format(port=self.port, folder=self.folder))
+        text = _SERVER.format(port=self.port, folder=self.folder)
+        (self.folder / "sshd_config").write_text(text + "".join(f"{line}\n" for line in self._lines))
         self.config.write_text(_CLIENT.format(port=self.port, folder=self.folder))
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)

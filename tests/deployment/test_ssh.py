@@ -510,6 +510,19 @@ def test_a_deadline_does_not_harm_the_connection(server, relay):
     assert relay.accepted == 1
 
 
+def test_commands_take_turns_where_the_server_allows_one_session(tmp_path):
+    with LoopbackSshd(tmp_path, "MaxSessions 1") as server, SshHost("loopback", config=str(server.config)) as host:
+        there = tmp_path / "there"
+        said: list[str] = []
+        line = f"echo begun > {there}; sleep 0.3; echo first"
+        slow = threading.Thread(target=lambda: said.append(host.run(["sh", "-c", line]).text))
+        slow.start()
+        wait_until(there.exists)
+        assert host.run(["echo", "second"]).text == "second\n"
+        slow.join()
+        assert said == ["first\n"]
+
+
 def test_other_commands_of_the_same_host_outlive_a_deadline(server):
     with connect(server) as host:
         answers: list[str] = []
