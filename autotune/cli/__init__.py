@@ -40,7 +40,8 @@ SUMMARIES = {
     "rollback": "Take back the last `export --apply` of a service.",
     "restore": "Put the server back as it was found, after a command was killed.",
     "bench": "Measure how fast any server with OpenAI's chat API answers, at every context and concurrency.",
-    "compare": "Say which of two saved benchmarks was faster, and whether that is more than noise.",
+    "compare": "Say which of two saved results was faster or better, and whether that is more than noise.",
+    "evaluate": "Measure how well any server with OpenAI's chat API writes code, by hidden tests in a sandbox.",
     "serve": "Run the embedded DDTree server.",
 }
 """One line for each command, in the order of ``--help``; kept here so that ``--help`` imports no command."""

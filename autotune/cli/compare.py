@@ -1,4 +1,4 @@
-"""``autotune compare``: which of two saved benchmarks was faster, by how much, and is it more than noise?"""
+"""``autotune compare``: which of two saved results was faster or better, by how much, and is it more than noise?"""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import click
 from autotune.benchmark.comparison import CellComparison, Comparison, compare_results, judge
 from autotune.benchmark.saved_result import BenchmarkResult, load_result
 from autotune.cli import render
+from autotune.cli.evaluation_comparison import show_evaluation_comparison
+from autotune.evaluation.saved_evaluation import is_evaluation
 from autotune.export.wording import UNKNOWN, clean, render_number
 from autotune.interval import LogRatio
 
@@ -21,11 +23,15 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.argument("second", type=_FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print data instead of text.")
 def command(first: Path, second: Path, as_json: bool) -> None:
-    """Say which of two saved benchmarks was faster, and whether that is more than noise.
+    """Say which of two saved results was faster or better, and whether that is more than noise.
 
-    FIRST and SECOND are files of `autotune bench --save`. Every prompt is compared with itself: a gain is the mean log-ratio of its two
-    speeds, with a 95 % interval. That covers the noise inside these two runs, not that between two starts of a server.
+    FIRST and SECOND are files of `autotune bench --save`: every prompt is compared with itself, a gain is the mean log-ratio
+    of its two speeds, with a 95 % interval. That covers the noise inside these two runs, not that between two starts of a
+    server. Or both are files of `autotune evaluate --save`: the exact paired test says whether chance explains the difference.
     """
+    if is_evaluation(first) or is_evaluation(second):
+        show_evaluation_comparison(first, second, as_json=as_json)
+        return
     one, two = load_result(first), load_result(second)
     comparison = compare_results(one, two)
     if as_json:

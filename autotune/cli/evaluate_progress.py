@@ -1,0 +1,79 @@
+"""What is shown while problems are answered and judged: a bar with the time left on a terminal, else a line at times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from autotune.cli import render
+from autotune.export.wording import render_duration
+
+_SOON_S = 2.0
+_BETWEEN_LINES_S = 30.0
+
+
+class EvaluateProgress:
+    """Shows an evaluation as it goes on; use as a context manager.
+
+    Args:
+        is_live: a bar that is redrawn, or a line every half minute and at the end of each part.
+        console: where the bar is drawn.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self, *, is_live: bool, console: Console | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._began_s = self._said_s = clock()
+        self._part = ""
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        if is_live:
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.fields[left]}"),
+                console=console or Console(stderr=True, markup=False, emoji=False, highlight=False),
+                transient=True,
+            )
+
+    def __enter__(self) -> Self:
+        """Begin to draw."""
+        if self._progress is not None:
+            self._progress.start()
+            self._task = self._progress.add_task("asking", total=1.0, left="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take the bar away."""
+        if self._progress is not None:
+            self._progress.stop()
+
+    def take(self, part: str, done: int, of: int) -> None:
+        """Take note of an answer or a verdict.
+
+        Args:
+            part: ``answers`` or ``verdicts``.
+            done: how many there are.
+            of: how many there will be.
+        """
+        now_s = self._clock()
+        if part != self._part:
+            self._part, self._began_s = part, now_s if part == "verdicts" else self._began_s
+        elapsed_s = now_s - self._began_s
+        left = ""
+        if elapsed_s >= _SOON_S and 0 < done < of:
+            left = f"about {render_duration(elapsed_s * (of - done) / done)} left"
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, completed=done / of, description=f"{done} of {of} {part}", left=left)
+        elif done == of or now_s - self._said_s >= _BETWEEN_LINES_S:
+            self._said_s = now_s
+            render.say(f"{done} of {of} {part}" + (f"; {left}" if left else ""))

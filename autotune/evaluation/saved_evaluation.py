@@ -1,0 +1,167 @@
+"""What is kept of an evaluation of one server, how is it written to a file and read back, and how are two compared?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from autotune.errors import UserError
+from autotune.evaluation.scoring import PairedComparison, compare_paired
+from autotune.interval import LogRatio, compare_cells
+from autotune.settings import EvaluationSettings
+from autotune.trial import EvaluationMeasurement
+
+KIND: Final = "evaluation"
+FORMAT: Final = 1
+_NOT_ASKED: Final = frozenset(
+    {"concurrency", "answers_limit_s", "isolation", "enabled", "problem_file", "memory_limit_mb"}
+)
+"""Settings that change no answer by themselves; the problems are compared by their hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationResult:
+    """An evaluation of one server.
+
+    Attributes:
+        url: base URL.
+        model: name that was asked for.
+        server_version: as the server calls it; ``None`` when it does not say.
+        api: which fields requests used.
+        autotune: version of this program.
+        started_at: UTC, ISO 8601.
+        ended_at: same.
+        settings: what was asked, and how.
+        measurement: what came out.
+        records: file with every answer and its verdict; ``None`` when they were not kept.
+        kind: tells such files from others.
+        format: of the file.
+    """
+
+    url: str
+    model: str
+    server_version: str | None
+    api: str
+    autotune: str
+    started_at: str
+    ended_at: str
+    settings: EvaluationSettings
+    measurement: EvaluationMeasurement
+    records: str | None = None
+    kind: str = KIND
+    format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationComparison:
+    """A second evaluation against a first one.
+
+    Attributes:
+        paired: pass rates, problem by problem.
+        speed: of the answers' decoding, prompt by prompt; ``None`` where one of them has no cell.
+        notes: what else differs between the two.
+    """
+
+    paired: PairedComparison
+    speed: LogRatio | None
+    notes: tuple[str, ...]
+
+
+def compare_evaluations(second: EvaluationResult, first: EvaluationResult) -> EvaluationComparison:
+    """Compare two evaluations.
+
+    Raises:
+        UserError: they asked different problems.
+    """
+    ours, theirs = second.measurement, first.measurement
+    if ours.problem_set != theirs.problem_set:
+        raise UserError(
+            f"the two asked different problems: {theirs.problem_set} and {ours.problem_set}",
+            where=f"{first.url} and {second.url}",
+            hint="evaluate both with the same --problems or --problem-file and the same version of autotune",
+        )
+    here, there = second.settings.model_dump(), first.settings.model_dump()
+    notes = [
+        f"{name} differs: {there[name]} in the first, {here[name]} in the second"
+        for name in here
+        if name not in _NOT_ASKED and here[name] != there[name]
+    ]
+    if second.api != first.api:
+        notes.append(f"requests used {first.api} in the first, {second.api} in the second")
+    speed = None
+    if ours.cell is not None and theirs.cell is not None:
+        speed = compare_cells([(ours.cell, theirs.cell)], [1.0])
+        if ours.cell.cell.concurrency != theirs.cell.cell.concurrency:
+            speed = None
+            notes.append("speeds are not compared: the answers came at different concurrencies")
+    return EvaluationComparison(compare_paired(ours, theirs), speed, tuple(notes))
+
+
+def dump_evaluation(result: EvaluationResult) -> Any:
+    """Return a result as JSON values; unknown is null."""
+    return _adapter().dump_python(result, mode="json")
+
+
+def save_evaluation(result: EvaluationResult, path: Path) -> None:
+    """Write a result so that the file is the old one or the new one, never a part.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_bytes(orjson.dumps(dump_evaluation(result), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        draft.replace(path)
+    except OSError as error:
+        raise UserError(
+            f"the result cannot be written: {error.strerror}", where=str(path), hint="name another file with --save"
+        ) from error
+
+
+def is_evaluation(path: Path) -> bool:
+    """Whether a file says that it holds a saved evaluation; what it says may still be wrong."""
+    try:
+        data = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return False
+    return isinstance(data, dict) and data.get("kind") == KIND
+
+
+def load_evaluation(path: Path) -> EvaluationResult:
+    """Read a result.
+
+    Raises:
+        UserError: the file cannot be read, or holds something else.
+    """
+    hint = "name a file that `autotune evaluate --save FILE` has written"
+    try:
+        data: Any = orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", where=str(path), hint=hint) from error
+    except orjson.JSONDecodeError as error:
+        raise UserError(f"is no JSON: {error}", where=str(path), hint=hint) from error
+    if not isinstance(data, dict) or data.get("kind") != KIND:
+        raise UserError("is no result of an evaluation", where=str(path), hint=hint)
+    if data.get("format") != FORMAT:
+        raise UserError(
+            f"is a result in format {data.get('format')!r}, this version reads format {FORMAT}",
+            where=str(path),
+            hint="read it with the version of autotune that wrote it, or evaluate again",
+        )
+    try:
+        return _adapter().validate_python(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UserError(f"is damaged at {place}: {first['msg']}", where=str(path), hint=hint) from error
+
+
+@cache
+def _adapter() -> TypeAdapter[EvaluationResult]:
+    return TypeAdapter(EvaluationResult)
