@@ -300,6 +300,21 @@ def test_the_api_key_is_sent_and_shows_nowhere():
     assert [headers["authorization"] for headers in server.headers] == ["Bearer sk-hidden"] * 2
 
 
+def test_what_is_sent_has_one_length_whatever_is_in_the_key():
+    async def main(url: str) -> RequestRecord:
+        async with ChatClient(url, LIMITS, api_key=ApiKey("sk-LENGTH-100%d-%s")) as client:
+            return await client.ask(make_request())
+
+    with running(Scripts(lambda _scripts, _request: steady(3, 1, 0.001))) as server:
+        result = asyncio.run(main(server.url))
+
+    assert result.outcome is Outcome.OK
+    (headers,) = server.headers
+    assert headers["authorization"] == "Bearer sk-LENGTH-100%d-%s"
+    assert headers["content-length"] == str(len(make_request().body))
+    assert headers["host"] == server.url.removeprefix("http://")
+
+
 def test_how_late_chunks_were_read_is_known():
     async def main(url: str) -> Lateness:
         async with ChatClient(url, LIMITS) as client:
