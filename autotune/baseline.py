@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from autotune.drift import find_drifts
-from autotune.interval import geometric_mean, mean_log, pooled_variance
-from autotune.objectives import score
+from autotune.interval import Component, combine, geometric_mean, mean_log, pooled_variance
+from autotune.objectives import CONCURRENCIES, expected_cells, latest, score, weight
 from autotune.pass_rate import score_pass_at_1
 from autotune.settings import StudySettings
 from autotune.trial import (
@@ -58,23 +58,66 @@ def find_baseline_boots(trials: Sequence[TrialRecord]) -> tuple[TrialRecord, ...
     return tuple(steady or boots)
 
 
-def measure_spread(trials: Sequence[TrialRecord]) -> tuple[int, float] | None:
-    """Return how many boots of the baseline show how far boots lie apart, and the standard deviation of their log speed.
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How far boots of one configuration lie apart in one speed: standard deviations of its log.
 
-    The larger of the two concurrencies; see :func:`find_baseline_boots` for which boots.
+    Attributes:
+        boots: how many show it, at least two.
+        deviation: of what one boot measures, the noise inside it included.
+        inside: the part of that noise, as rounds of the same prompts show it; ``None`` where there was one round of a cell.
+        inside_degrees: degrees of freedom of ``inside``.
+    """
+
+    boots: int
+    deviation: float
+    inside: float | None
+    inside_degrees: int = 0
+
+    @property
+    def between(self) -> float | None:
+        """What a boot adds by itself: the rest, 0 where the noise inside explains everything."""
+        return None if self.inside is None else math.sqrt(max(self.deviation**2 - self.inside**2, 0.0))
+
+
+def measure_spread(trials: Sequence[TrialRecord], settings: StudySettings) -> Spread | None:
+    """Return how far boots of the baseline lie apart, at the concurrency at which it is further.
+
+    See :func:`find_baseline_boots` for which boots.
 
     Returns:
         ``None`` with fewer than two boots.
     """
-    boots = [trial.objectives for trial in find_baseline_boots(trials)]
-    speeds = [
-        [math.log(figure.value) for figure in figures if figure is not None and figure.value > 0]
-        for figures in ([boot.tokens_per_s_c1 for boot in boots], [boot.tokens_per_s_c32 for boot in boots])
+    boots = find_baseline_boots(trials)
+    spreads = [measure_spread_at(boots, concurrency, settings) for concurrency in CONCURRENCIES]
+    return max((each for each in spreads if each is not None), key=lambda each: each.deviation, default=None)
+
+
+def measure_spread_at(boots: Sequence[TrialRecord], concurrency: int, settings: StudySettings) -> Spread | None:
+    """Return how far boots of one configuration lie apart at one concurrency; ``None`` with fewer than two."""
+    figures = [
+        boot.objectives.tokens_per_s_c1 if concurrency == 1 else boot.objectives.tokens_per_s_c32 for boot in boots
     ]
-    known = [logs for logs in speeds if len(logs) > 1]
-    if not known:
+    logs = [math.log(figure.value) for figure in figures if figure is not None and figure.value > 0]
+    if len(logs) < 2:
         return None
-    return min(map(len, known)), max(math.sqrt(pooled_variance([logs])) for logs in known)
+    cells = [cell for cell in expected_cells(settings) if cell.concurrency == concurrency]
+    total = math.fsum(weight(cell, settings) for cell in cells)
+    parts = []
+    for cell in cells:
+        measured = [item for boot in boots if (item := latest(boot.cells).get(cell)) is not None]
+        rounds = [item.round_log_speeds for item in measured if len(item.round_log_speeds) > 1]
+        if not rounds:
+            return Spread(len(logs), math.sqrt(pooled_variance([logs])), None)
+        counts = [max(len(item.round_log_speeds), 1) for item in measured]
+        share = weight(cell, settings) / total
+        mean_of_inverse = math.fsum(1 / count for count in counts) / len(counts)
+        variance = share**2 * pooled_variance(rounds) * mean_of_inverse
+        parts.append(Component(variance, sum(len(each) - 1 for each in rounds)))
+    inside = combine(parts)
+    return Spread(
+        len(logs), math.sqrt(pooled_variance([logs])), math.sqrt(inside.variance), inside.degrees if parts else 0
+    )
 
 
 def with_one_baseline(trials: Sequence[TrialRecord], settings: StudySettings) -> tuple[TrialRecord, ...]:

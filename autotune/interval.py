@@ -196,7 +196,7 @@ def compare_boots(ours: Sequence[BootSpeeds], theirs: Sequence[BootSpeeds], shar
     if degrees == 0:
         if not pairs:
             return LogRatio(value)
-        spread = _combine(
+        spread = combine(
             [Component(share**2 * each.spread, each.pairs - 1) for share, each in zip(shares, paired, strict=True)]
         )
         half = student_quantile(spread.degrees) * math.sqrt(spread.variance)
@@ -204,7 +204,7 @@ def compare_boots(ours: Sequence[BootSpeeds], theirs: Sequence[BootSpeeds], shar
     between = Component(
         factor * pooled_variance([[boot.log_speed for boot in side] for side in (ours, theirs)]), degrees
     )
-    differing = _combine(
+    differing = combine(
         [
             Component(share**2 * max(each.spread - factor * each.noise, 0.0), each.pairs - 1)
             for share, each in zip(shares, paired, strict=True)
@@ -248,6 +248,17 @@ def pooled_variance(groups: Sequence[Sequence[float]]) -> float:
     return squares / degrees if degrees else 0.0
 
 
+def deviation_interval(deviation: float, degrees: int) -> tuple[float, float]:
+    """Return the 95 % interval of a standard deviation that was estimated with so many degrees of freedom (chi-squared).
+
+    >>> [round(bound, 2) for bound in deviation_interval(1.0, 9)]
+    [0.69, 1.83]
+    """
+    from scipy.special import chdtri  # noqa: PLC0415  # slow to import, and only intervals need it
+
+    return tuple(deviation * math.sqrt(degrees / float(chdtri(degrees, tail))) for tail in (0.025, 0.975))  # type: ignore[return-value]
+
+
 @dataclass(frozen=True, slots=True)
 class _PromptSpread:
     """How the prompts of one cell differ in what they gain.
@@ -286,7 +297,7 @@ def _compare_prompts(ours: Sequence[BootSpeeds], theirs: Sequence[BootSpeeds], c
     return _PromptSpread(pairs, spread, squares / degrees / pairs)
 
 
-def _combine(parts: Sequence[Component]) -> Component:
+def combine(parts: Sequence[Component]) -> Component:
     """Add independent parts; the degrees of freedom are Satterthwaite's, rounded down."""
     variance = math.fsum(part.variance for part in parts)
     if variance == 0:

@@ -87,8 +87,10 @@ def find_margin(history: Sequence[TrialRecord], settings: StudySettings) -> floa
     Both the trial and the point were booted once. Two boots of one configuration lie further apart than ``1.645 * sqrt(2)``
     standard deviations in one direction in one of twenty cases, so a trial as good as the point is stopped at most so often.
     """
-    spread = measure_spread(history)
-    return settings.pruning.margin if spread is None else max(settings.pruning.margin, math.expm1(_APART * spread[1]))
+    spread = measure_spread(history, settings)
+    if spread is None:
+        return settings.pruning.margin
+    return max(settings.pruning.margin, math.expm1(_APART * spread.deviation))
 
 
 def _bound_objective(

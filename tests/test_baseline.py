@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from autotune.baseline import pool_baseline
+from autotune.baseline import measure_spread, pool_baseline
 from autotune.trial import TrialKind, TrialRecord, TrialState
 from tests.records import make_cell, make_settings, make_trial
 
@@ -81,3 +82,35 @@ def test_the_answers_of_every_boot_count_as_answers_to_the_same_problems():
     assert pooled.evaluation is not None
     assert {0, 1, 2} == {item.sample for item in pooled.evaluation.results}
     assert len({(item.problem, item.sample) for item in pooled.evaluation.results}) == pooled.objectives.pass_at_1.count
+
+
+def test_the_spread_between_boots_comes_with_the_noise_inside_them():
+    """Rounds of one boot differ by noise alone; the rest of what boots differ by is the boots' own."""
+
+    def rounds(number: int, c1: float, *logs: float) -> TrialRecord:
+        cells = (make_cell(32, 400.0), replace(make_cell(1, c1), round_log_speeds=logs))
+        return boot(number, c1, cells=cells)
+
+    spread = measure_spread([rounds(0, 90, 0.0, 0.04), rounds(1, 100, 0.0, 0.0), rounds(2, 111)], SETTINGS)
+
+    assert spread is not None
+    assert spread.boots == 3
+    assert spread.deviation == pytest.approx(0.1049, rel=1e-3)
+    # A round has a variance of 0.0004; two boots have two rounds, one has one.
+    assert spread.inside == pytest.approx(math.sqrt(0.0004 * (1 / 2 + 1 / 2 + 1) / 3))
+    assert spread.inside_degrees == 2
+    assert spread.between == pytest.approx(math.sqrt(0.1049**2 - 0.0004 * 2 / 3), rel=1e-3)
+
+
+def test_one_round_says_nothing_about_the_noise_inside_a_boot():
+    spread = measure_spread([boot(0, 90), boot(1, 110)], SETTINGS)
+
+    assert spread is not None
+    assert (spread.inside, spread.between) == (None, None)
+
+
+def test_every_boot_of_a_pooled_cell_is_kept_for_comparisons():
+    pooled = pool_baseline([boot(0, 90), make_trial(1), boot(2, 110)], SETTINGS)
+
+    assert pooled is not None
+    assert [(each.trial, round(math.exp(each.log_speed))) for each in pooled.cells[1].boots] == [(0, 90), (2, 110)]

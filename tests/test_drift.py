@@ -88,7 +88,7 @@ def test_a_drifting_boot_is_left_out_of_the_baseline_and_of_the_noise():
 
     assert [boot.number for boot in find_baseline_boots(trials)] == [0, 1, 2]
     assert pooled == alone
-    assert estimate_noise(trials) == estimate_noise(steady)
+    assert estimate_noise(trials, make_settings()) == estimate_noise(steady, make_settings())
 
 
 def test_drifting_boots_are_the_baseline_where_there_is_no_other():

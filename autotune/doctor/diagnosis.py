@@ -84,7 +84,11 @@ def diagnose(settings: StudySettings, directory: Path, limits: Limits, clock: Cl
         lambda: expect(settings, limits, trials, journal_load_s=journal_load_s, now=clock.now().astimezone()),
         lambda found: judge_end(found, limits),
     )
-    exam.ask("smallest gain", lambda: estimate_noise(trials), lambda noise: judge_gain(noise, count_baselines(trials)))
+    exam.ask(
+        "smallest gain",
+        lambda: estimate_noise(trials, settings),
+        lambda noise: judge_gain(noise, count_baselines(trials)),
+    )
     return Diagnosis(exam.findings(), expected)
 
 

@@ -34,7 +34,13 @@ def study_document(view: StudyView, findings: Findings, directory: str) -> dict[
             "gain_c32": _figure(findings.gains_c32.get(choice.trial.number)),
         },
         "front": [[trial.number for trial in point.trials] for point in findings.front],
-        "noise": noise and {"boots": noise.boots, "spread": noise.spread, "smallest_gain": noise.smallest_gain},
+        "noise": noise
+        and {
+            "boots": noise.boots,
+            "spread": noise.spread,
+            "inside": noise.inside,
+            "smallest_gain": noise.smallest_gain,
+        },
         "time": {
             "boots": time.boots,
             "adopted": time.adopted,

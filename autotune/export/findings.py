@@ -30,11 +30,13 @@ class Noise:
         spread: standard deviation of the log speed between boots, the larger of the two concurrencies.
         smallest_gain: the smallest relative gain of one boot that is beyond this noise at 95 %; ``None`` with two boots,
             whose spread says next to nothing about its own size.
+        inside: the part of ``spread`` that is noise inside the boots, which more rounds would lower; ``None`` is unknown.
     """
 
     boots: int
     spread: float
     smallest_gain: float | None
+    inside: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def find(view: StudyView) -> Findings:
         gains_c1=gains[1],
         gains_c32=gains[32],
         states=Counter(trial.state for trial in view.trials),
-        noise=estimate_noise(view.trials),
+        noise=estimate_noise(view.trials, view.settings),
         time=sum_time(view.trials),
         drifts=_explain_drifts(view.trials),
     )
@@ -160,18 +162,16 @@ def measure_gain(trial: TrialRecord, baseline: TrialRecord, concurrency: int, se
     return Figure(ratio.factor, ratio.pairs, math.exp(ratio.low), math.exp(ratio.high))
 
 
-def estimate_noise(trials: Sequence[TrialRecord]) -> Noise | None:
+def estimate_noise(trials: Sequence[TrialRecord], settings: StudySettings) -> Noise | None:
     """Estimate the noise between boots from repeated boots of the baseline; ``None`` with fewer than two.
 
     Boots that drifted are left out, as in the baseline itself.
     """
-    known = measure_spread(trials)
-    if known is None:
+    spread = measure_spread(trials, settings)
+    if spread is None:
         return None
-    count, spread = known
-    if count < 3:
-        return Noise(count, spread, None)
-    return Noise(count, spread, smallest_gain(count, spread))
+    gain = None if spread.boots < 3 else smallest_gain(spread.boots, spread.deviation)
+    return Noise(spread.boots, spread.deviation, gain, spread.inside)
 
 
 def smallest_gain(boots: int, spread: float) -> float:

@@ -137,7 +137,8 @@ def render_noise(noise: Noise | None) -> str:
     """Say which gains are beyond the noise between boots."""
     if noise is None:
         return "unknown until the baseline has been booted twice; intervals are within one boot"
-    differ = f"{render_count(noise.boots, 'boot')} of the baseline differ by {render_percent(noise.spread)}"
+    inside = "" if noise.inside is None else f" (noise inside a boot: {render_percent(noise.inside)})"
+    differ = f"{render_count(noise.boots, 'boot')} of the baseline differ by {render_percent(noise.spread)}{inside}"
     if noise.smallest_gain is None:
         return f"{differ}; three are needed to say which gain can be proven"
     if not can_prove(noise.smallest_gain):

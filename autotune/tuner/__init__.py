@@ -54,51 +54,73 @@ def run(
     Raises:
         AutotuneError: the study cannot begin or go on; the host is as it was, or the error says what is left to do.
     """
+    folder = (directory or STUDIES / settings.name).absolute()
+    with Interruption() as interruption, Study.open(settings, folder) as study:
+        return open_night(study, limits, observer or _ignore, interruption, drain=drain).run()
+
+
+def open_night(
+    study: Study,
+    limits: Limits,
+    observer: Observer,
+    interruption: Interruption,
+    *,
+    drain: bool = False,
+    kind: type[Night] = Night,
+) -> Night:
+    """Return a night of a study on the host that it names; the host is not taken yet.
+
+    Args:
+        study: open, and held by this process.
+        limits: when to end.
+        observer: told everything.
+        interruption: signals; entered already.
+        drain: stop a server although requests of others are in flight; it finishes them first.
+        kind: what orders the trials.
+    """
     from autotune.benchmark.benchmark import Benchmark  # noqa: PLC0415  # restoring needs no load generator
     from autotune.benchmark.precision import learn_precision  # noqa: PLC0415  # same
     from autotune.evaluation.evaluation import Evaluation  # noqa: PLC0415  # same
 
-    folder = (directory or STUDIES / settings.name).absolute()
-    with Interruption() as interruption, Study.open(settings, folder) as study:
-        dialect = open_dialect(settings, study.space)
-        deployment = open_deployment(settings, study.space, dialect, folder)
+    settings, folder = study.settings, study.directory
+    dialect = open_dialect(settings, study.space)
+    deployment = open_deployment(settings, study.space, dialect, folder)
+    api_key = read_api_key(settings.server.api_key_variable)
 
-        api_key = read_api_key(settings.server.api_key_variable)
-
-        def open_benchmark(configuration: Configuration, records: Path) -> Benchmark:
-            return Benchmark(
-                deployment.url,
-                settings.benchmark,
-                records,
-                speculative=dialect.is_speculative(configuration),
-                read_log=deployment.read_log,
-                api_key=api_key,
-                lengths_path=folder / "prompts.jsonl",
-                learn_precision=lambda cell: learn_precision(study.trials(), cell),
-                time_left_s=night.time_left_s,
-            )
-
-        def open_evaluation(configuration: Configuration, records: Path) -> Evaluation:
-            return Evaluation(
-                deployment.url,
-                settings.evaluation,
-                records,
-                speculative=dialect.is_speculative(configuration),
-                api_key=api_key,
-            )
-
-        night = Night(
-            study,
-            deployment=deployment,
-            dialect=dialect,
-            meters=Meters(open_benchmark, open_evaluation),
-            limits=limits,
-            observer=observer or _ignore,
-            clock=SystemClock(),
-            interruption=interruption,
-            drain=drain,
+    def open_benchmark(configuration: Configuration, records: Path) -> Benchmark:
+        return Benchmark(
+            deployment.url,
+            settings.benchmark,
+            records,
+            speculative=dialect.is_speculative(configuration),
+            read_log=deployment.read_log,
+            api_key=api_key,
+            lengths_path=folder / "prompts.jsonl",
+            learn_precision=lambda cell: learn_precision(study.trials(), cell),
+            time_left_s=night.time_left_s,
         )
-        return night.run()
+
+    def open_evaluation(configuration: Configuration, records: Path) -> Evaluation:
+        return Evaluation(
+            deployment.url,
+            settings.evaluation,
+            records,
+            speculative=dialect.is_speculative(configuration),
+            api_key=api_key,
+        )
+
+    night = kind(
+        study,
+        deployment=deployment,
+        dialect=dialect,
+        meters=Meters(open_benchmark, open_evaluation),
+        limits=limits,
+        observer=observer,
+        clock=SystemClock(),
+        interruption=interruption,
+        drain=drain,
+    )
+    return night
 
 
 def restore(settings: StudySettings, space: SearchSpace, *, directory: Path | None = None) -> bool:

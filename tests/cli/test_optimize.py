@@ -143,7 +143,7 @@ def test_it_ends_with_what_came_out_what_was_put_back_and_what_to_do_next(run_el
     assert "the loop was here" in result.stderr
     ending = result.stderr.split("Study sample", 1)[1]
     assert "recommended: trial 3 (not proven), budget=8 topk=4 window=none" in ending
-    assert "+20.6% (+8.1 to +34.6, n=32) against the baseline" in ending
+    assert "+20.6% (+8.0 to +34.6, n=32) against the baseline" in ending
     assert "  ended:       20 of 20 trials are done\n" in ending
     assert "  server:      no server runs, as before\n" in ending
     assert "  autotune export sample > 50-autotune.conf\n" in ending

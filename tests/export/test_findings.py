@@ -108,11 +108,11 @@ def test_the_baseline_is_one_point_of_the_front_however_often_it_was_booted(view
 
 
 def test_noise_is_unknown_until_the_baseline_was_booted_twice(view):
-    assert estimate_noise(view.trials[:8]) is None
+    assert estimate_noise(view.trials[:8], view.settings) is None
 
 
 def test_noise_is_the_spread_of_the_log_speeds_of_baseline_boots(view):
-    noise = estimate_noise(view.trials)
+    noise = estimate_noise(view.trials, view.settings)
 
     assert noise is not None
     assert noise.boots == 2
@@ -121,7 +121,7 @@ def test_noise_is_the_spread_of_the_log_speeds_of_baseline_boots(view):
 
 
 def test_three_boots_of_the_baseline_say_which_gain_can_be_proven(view):
-    noise = estimate_noise((*view.trials, replace(view.trials[0], number=9)))
+    noise = estimate_noise((*view.trials, replace(view.trials[0], number=9)), view.settings)
 
     assert noise is not None
     assert noise.boots == 3
