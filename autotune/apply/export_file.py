@@ -47,7 +47,13 @@ class ExportFile:
         Raises:
             UnitStateError: something else is in its place.
         """
-        facts = self._look(self.folder, follow=True)
+        facts = self._look(self.folder)
+        if facts is not None and stat.S_ISLNK(facts.mode):
+            raise UnitStateError(
+                f"{self.folder} is a link, so systemd knows its files under other names than they are written by",
+                where=self.host.name,
+                hint="put the folder that it leads to in its place; then systemctl daemon-reload",
+            )
         if facts is not None and not stat.S_ISDIR(facts.mode):
             raise UnitStateError(
                 f"{self.folder} is no folder", where=self.host.name, hint="move it away; drop-ins go into a folder"
@@ -90,9 +96,9 @@ class ExportFile:
         output = self.run_as_root(("rmdir", "--", self.folder))
         return output.exit_code == 0 or not self.has_folder()
 
-    def _look(self, path: str, *, follow: bool = False) -> _Facts | None:
+    def _look(self, path: str) -> _Facts | None:
         """Ask for type, mode and owner; ``None`` when there is nothing."""
-        command = ("stat", *(["-L"] if follow else []), "--printf=%f %u %g", "--", path)
+        command = ("stat", "--printf=%f %u %g", "--", path)
         output = self.host.run(command, is_idempotent=True)
         if output.exit_code == 0:
             mode, user_id, group_id = output.text.split()

@@ -13,7 +13,7 @@ from autotune.deployment.host import Host
 from autotune.deployment.host_files import make_folder, read_file, remove_file, write_file
 from autotune.deployment.lease import Lease
 from autotune.deployment.systemd_unit import trial_drop_in_path
-from autotune.errors import HostError
+from autotune.errors import HostError, UnitStateError
 
 
 class Removal(Enum):
@@ -44,7 +44,17 @@ class TrialDropIn:
         self._copy = f"{lease.folder}/drop-in"
 
     def has_folder(self) -> bool:
-        """Whether the unit has a drop-in folder in ``/run`` already."""
+        """Whether the unit has a drop-in folder in ``/run`` already.
+
+        Raises:
+            UnitStateError: a link is in its place, through which our file would get to where a reboot leaves it.
+        """
+        if self._host.run(("test", "-L", self._folder), is_idempotent=True).exit_code == 0:
+            raise UnitStateError(
+                f"{self._folder} is a link, so a drop-in of a trial would lie where it leads and outlive a reboot",
+                where=self._host.name,
+                hint="put a folder in its place, or move the link to /etc/systemd/system; then systemctl daemon-reload",
+            )
         return self._host.run(("test", "-d", self._folder), is_idempotent=True).exit_code == 0
 
     def write(self, text: str) -> None:

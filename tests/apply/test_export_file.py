@@ -68,3 +68,11 @@ def test_a_file_in_place_of_the_folder_is_refused(file):
 
     with pytest.raises(UnitStateError, match="is no folder"):
         file.has_folder()
+
+
+def test_a_link_in_place_of_the_folder_is_named_as_the_cause(file, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    Path(file.folder).symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(UnitStateError, match="is a link"):
+        file.has_folder()

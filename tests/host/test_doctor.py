@@ -198,7 +198,7 @@ BROKEN = {
     "clock": Broken(put_clock_back, "clocks", Level.WARNING, "120.0 s behind", 0),
     "container": Broken(run_in_container, "launch", Level.PROBLEM, "container", 2),
     "restart loop": Broken(loop, "state", Level.PROBLEM, "restart loop", 3),
-    "gone": Broken(lambda host: host.shell(f"systemctl disable --now {UNIT}; rm -r {UNIT_PATH}*; systemctl daemon-reload"), "unit", Level.PROBLEM, "not-found", 3),
+    "gone": Broken(lambda host: host.shell(f"systemctl disable --now {UNIT}; rm -r {UNIT_PATH}*; systemctl daemon-reload"), "unit", Level.PROBLEM, "there is no unit", 3),
     "stopped": Broken(lambda host: host.run(["systemctl", "stop", UNIT]), "state", Level.WARNING, "does not run", 0),
     "oneshot": Broken(drop_in("[Service]\nType=oneshot\nRestart=no\n"), "type", Level.PROBLEM, "Type=oneshot", 3),
     "edited by hand": Broken(drop_in("[Service]\nExecStart=\nExecStart=/usr/bin/python3 /usr/local/lib/sglang/launch_server.py --port 30000\n"), "running command", Level.WARNING, "what runs is not what the unit starts", 0),
