@@ -68,14 +68,22 @@ class SshHost(Host):
         self._user_id: int | None = None
 
     def __enter__(self) -> Self:
-        """Connect; see :meth:`Host.__enter__`."""
+        """Connect, and see that commands run there; see :meth:`Host.__enter__`."""
         self._connected()
+        try:
+            _ = self.user_id
+        except BaseException:
+            self._disconnect()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Disconnect."""
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -85,15 +93,16 @@ class SshHost(Host):
     def user_id(self) -> int:
         """The user id on the machine, asked once."""
         if self._user_id is None:
-            output = self.expect(("id", "-u"), self.run(("id", "-u"), is_idempotent=True))
-            try:
-                self._user_id = int(output.text)
-            except ValueError:
+            output = self.run(("id", "-u"), is_idempotent=True)
+            if output.exit_code != 0 or not output.text.strip().isdecimal():
                 raise HostError(
-                    f"id -u printed {output.text[:200]!r} instead of a number",
+                    f"the host lets us in but does not run commands as they are sent: id -u printed {output.text[:200]!r}"
+                    f" and ended with exit code {output.exit_code}",
                     where=self.name,
-                    hint="the login shell must print nothing of its own (look into ~/.bashrc)",
-                ) from None
+                    hint="the login shell must be a POSIX one that prints nothing of its own and does not end by itself "
+                    "(see getent passwd, ~/.bashrc), without ForceCommand in sshd_config and command= in authorized_keys",
+                )
+            self._user_id = int(output.text)
         return self._user_id
 
     def run(

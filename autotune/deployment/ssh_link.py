@@ -146,4 +146,5 @@ def explain_words(options: SshOptions, what: str, words: str) -> SshError:
         return HostKeyError(message, where=options.name, hint=by_hand)
     if "Permission denied" in words:
         return AuthError(message, where=options.name, hint="ssh-add the key, or name it with IdentityFile")
-    return ConnectionLostError(message, where=options.name)
+    hint = None if words else f"see what happens by hand: ssh {options.destination} true; echo $?"
+    return ConnectionLostError(message, where=options.name, hint=hint)

@@ -544,12 +544,23 @@ def test_quoting_is_for_any_posix_login_shell(shell):
     assert answer.stdout.decode().split("\0")[:-1] == words
 
 
-def test_a_login_shell_that_prints_is_named_as_the_reason(server, monkeypatch):
-    with connect(server) as host:
-        host.expect(["true"], host.run(["true"]))
-        monkeypatch.setattr(host, "run", lambda *_, **__: LocalHost().run(["echo", "Welcome!"]))
-        with pytest.raises(HostError, match="login shell"):
-            _ = host.user_id
+@pytest.mark.parametrize(
+    "forced",
+    [
+        'echo Welcome!; eval "$SSH_ORIGINAL_COMMAND"',  # what a ~/.bashrc prints
+        "echo This account is currently not available.; exit 1",
+        "exit 0",
+        "cat",
+    ],
+)
+def test_a_host_that_does_not_run_commands_as_they_are_sent_is_not_entered(tmp_path, forced):
+    with LoopbackSshd(tmp_path, f"ForceCommand {forced}") as server:
+        host = SshHost("loopback", config=str(server.config))
+        with pytest.raises(HostError, match="does not run commands") as caught, host:
+            pass
+        assert "login shell" in (caught.value.hint or "")
+        assert "ForceCommand" in (caught.value.hint or "")
+        assert not host._connection
 
 
 def test_a_file_is_written_over_a_connection_that_breaks_before(server, relay, tmp_path):
