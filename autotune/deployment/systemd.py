@@ -8,7 +8,7 @@ Long, because all steps share one record and one lease; what needs neither is in
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -38,7 +38,14 @@ from autotune.deployment.systemd_unit import (
 )
 from autotune.deployment.trial_drop_in import Removal, TrialDropIn
 from autotune.deployment.unit import LaunchKind, ProcessFacts, Unit, UnitState
-from autotune.deployment.unit_checks import check_exchange, check_loaded, check_process, check_unit, explain_process
+from autotune.deployment.unit_checks import (
+    check_address,
+    check_exchange,
+    check_loaded,
+    check_process,
+    check_unit,
+    explain_process,
+)
 from autotune.deployment.unit_hazards import find_hazards
 from autotune.deployment.unit_reader import list_cgroup_pids, read_process, read_state, read_unit
 from autotune.deployment.unit_record import UnitRecord, load_record, render_record, save_record
@@ -179,6 +186,7 @@ class SystemdDeployment(Deployment):
             facts = None if state.main_pid is None else read_process(self._host, state.main_pid)
             if self._unit is not None and state.main_pid is not None and facts is not None:
                 check_process(self._unit, state.main_pid, facts, self._tuned_flags, self._where)
+                self._check_address(facts.command)
             return
         self._was_up = record.was_up
         if dead is None:
@@ -203,8 +211,13 @@ class SystemdDeployment(Deployment):
         variable = self._settings.deployment.arguments_variable
         render_launch(unit, self._baseline, self._tuned_flags, variable)  # refused now, not when the service is down
         check_exchange(unit, self._baseline, self._tuned_flags, self._where)
+        if unit.launch_kind is LaunchKind.DIRECT:
+            self._check_address(unit.argv)
         self._findings += find_hazards(unit)
         self._unit = unit
+
+    def _check_address(self, command: Sequence[str]) -> None:
+        check_address(command, self._settings.server.host, self._settings.server.port, self._where)
 
     @property
     def _where(self) -> str:

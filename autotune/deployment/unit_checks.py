@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
 
 from autotune.deployment.process_command import explain_other_command, explain_other_variables
 from autotune.deployment.running_command import expected_command, find_command_differences, find_hidden_flags
 from autotune.deployment.systemd_unit import TRIAL_DROP_IN, find_conflicts, trial_drop_in_path
 from autotune.deployment.unit import LaunchKind, ProcessFacts, Unit
-from autotune.errors import UnitStateError, UnitUnsupportedError
+from autotune.errors import UnitStateError, UnitUnsupportedError, UserError
+from autotune.found_configuration import find_flag
 from autotune.servers.base import LaunchSpec
 
 
@@ -37,6 +39,38 @@ def check_unit(unit: Unit, where: str) -> None:
         raise UnitStateError(
             "; ".join(conflicts), where=where, hint="mend that, run systemctl daemon-reload, then start again"
         )
+
+
+def check_address(command: Sequence[str], host: str, port: int, where: str) -> None:
+    """Refuse a study that asks elsewhere than its server listens, which would be stopped for not becoming ready.
+
+    Args:
+        command: the server's own words, as far as they are known; names of hosts and variables say nothing.
+        host: address that the study says.
+        port: port that the study says.
+        where: for the message.
+
+    Raises:
+        UserError: the command names another port, or another address.
+    """
+    said_host, said_port = find_flag(command, "--host") or host, find_flag(command, "--port") or str(port)
+    is_elsewhere = _is_other_address(said_host, host)
+    if (said_port.isdecimal() and int(said_port) != port) or is_elsewhere:
+        address = f'host = "{said_host}" and ' if is_elsewhere else ""
+        raise UserError(
+            f"the service's server listens at {said_host}:{said_port}, and the study asks {host}:{port}",
+            where=where,
+            hint=f"write {address}port = {said_port} into [server]",
+        )
+
+
+def _is_other_address(one: str, other: str) -> bool:
+    """Whether two addresses cannot mean the same socket; names are not resolved, and all addresses are each."""
+    try:
+        first, second = ip_address(one), ip_address(other)
+    except ValueError:
+        return False
+    return first != second and not first.is_unspecified and not second.is_unspecified
 
 
 def check_exchange(unit: Unit, baseline: LaunchSpec, tuned_flags: Mapping[str, bool], where: str) -> None:

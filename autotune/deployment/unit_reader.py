@@ -21,6 +21,7 @@ from autotune.deployment.wrapped_command import PREFIXES
 from autotune.errors import HostError, PermissionDenied, SystemdError, UnitStateError, UnitUnsupportedError
 
 _BUS: Final = "org.freedesktop.systemd1"
+_REFUSALS: Final = ("RefuseManualStart", "RefuseManualStop")
 _UNIT_PROPERTIES: Final = (
     "Id",
     "Names",
@@ -31,6 +32,7 @@ _UNIT_PROPERTIES: Final = (
     "UnitFileState",
     "NeedDaemonReload",
     "Transient",
+    *_REFUSALS,
 )
 _HOOKS: Final = ("ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPost")
 _SERVICE_PROPERTIES: Final = (
@@ -257,6 +259,13 @@ def _check_loaded(facts: Mapping[str, Any], where: str) -> None:
             )
         hint = "`systemctl status` and `systemd-analyze verify` say what is wrong with it"
         raise UnitStateError(f"the unit is {facts['LoadState']}: {facts['LoadError'][1]}", where=where, hint=hint)
+    refusals = [name for name in _REFUSALS if facts[name]]
+    if refusals:
+        raise UnitStateError(
+            f"{' and '.join(refusals)} is set, so systemd neither starts nor stops it when asked",
+            where=where,
+            hint="take it out of the unit, or out of a drop-in, and run systemctl daemon-reload",
+        )
     if facts["NeedDaemonReload"]:
         raise _changed("its files were changed", where)
     if facts["Transient"]:

@@ -14,6 +14,8 @@ from autotune.deployment.lease import RUN_FOLDER, explain_busy, find_folder
 from autotune.deployment.lease_holder import LeaseHolder, read_holder, read_remaining_s
 from autotune.deployment.port_owner import PortOwner, find_port_owner
 from autotune.deployment.systemd_unit import trial_drop_in_path
+from autotune.deployment.unit import LaunchKind
+from autotune.deployment.unit_checks import check_address
 from autotune.deployment.unit_reader import list_cgroup_pids
 from autotune.doctor.catalogue import Area
 from autotune.doctor.examination import Examination
@@ -82,7 +84,7 @@ def examine_host(exam: Examination, host: Host, settings: StudySettings, service
     members = _list_pids(host, group)
     exam.ask(
         "port",
-        lambda: find_port_owner(host, settings.server.host, settings.server.port),
+        lambda: _find_owner(host, settings, service),
         lambda owner: judge_port(
             owner,
             group,
@@ -101,6 +103,19 @@ def examine_host(exam: Examination, host: Host, settings: StudySettings, service
     exam.ask("accelerator errors", lambda: read_kernel_log(host), judge_kernel_log)
     exam.skip_rest(Area.HOST, "needs unit")
     return load_s
+
+
+def _find_owner(host: Host, settings: StudySettings, service: ServiceFacts) -> PortOwner | None:
+    """Look who listens where the study says.
+
+    Raises:
+        UserError: the service's server listens elsewhere.
+    """
+    server, unit = settings.server, service.unit
+    command = unit.argv if unit is not None and unit.launch_kind is LaunchKind.DIRECT else ()
+    words = command if service.process is None else service.process.command
+    check_address(words, server.host, server.port, service.name)
+    return find_port_owner(host, server.host, server.port)
 
 
 def look_for_leftovers(host: Host, unit: str) -> Leftovers:

@@ -160,6 +160,14 @@ def test_a_masked_unit_is_refused(host, machine):
         read_unit(machine, "x")
 
 
+def test_a_unit_that_may_not_be_stopped_by_hand_is_refused_before_a_night(host, machine):
+    host.put("/etc/systemd/system/x.service", "[Unit]\nRefuseManualStop=yes\n[Service]\nExecStart=/bin/sleep 100\n")
+    host.run(["systemctl", "daemon-reload"])
+
+    with pytest.raises(UnitStateError, match="RefuseManualStop is set"):
+        read_unit(machine, "x")
+
+
 def test_a_transient_unit_is_refused_because_a_stop_is_its_end(host, machine):
     host.run(["systemd-run", "--quiet", "--unit=x", "sleep", "100"])
 
