@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Final
 
 from autotune.clock import Clock
 from autotune.deployment.host import Host
 from autotune.deployment.host_files import read_file, write_file
+from autotune.deployment.host_record import delete_record
 from autotune.deployment.lease import RESTORE_SCRIPT, RUN_FOLDER, explain_busy, find_folder
 from autotune.deployment.lease_holder import LeaseHolder, is_restoring, parse_holder, parse_lines, read_remaining_s
+from autotune.deployment.unit_record import RECORD_NAME, load_record
 from autotune.errors import HostBusyError, HostError
 
 _RESTORE_TIMEOUT_S: Final = 900.0
@@ -49,6 +52,8 @@ def clear_way(host: Host, unit: str, token: str | None, clock: Clock, findings: 
             findings.append(f"an earlier tuner of this study has ended without restoring: {holder.holder}")
             return holder
         _finish(host, folder, holder)
+        if holder.is_gone and parse_lines(read_file(host, f"{folder}/restored") or b"").get("drop_in") != "left":
+            forget_record(holder)
         why = "has ended" if holder.is_gone else "was not heard of any more"
         findings.append(f"another tuner {why} ({holder.holder}, study {holder.study}): {holder.unit} was put back")
     return None
@@ -74,6 +79,24 @@ def read_own_restore(host: Host, unit: str, token: str) -> str | None:
     }.get(lines.get("server", ""), "nothing had been changed")
     left = ", and a changed drop-in was left" if lines.get("drop_in") == "left" else ""
     return f"the host put itself back at {lines.get('when', 'an unknown time')}, as its tuner was not heard of: {server}{left}"
+
+
+def forget_record(holder: LeaseHolder) -> None:
+    """Take away the record that a tuner of this machine has left with its study, as what it asks for has been done.
+
+    It stays where it is of another lease, cannot be read, or is not ours to remove: a restore then finds nothing to do.
+
+    Args:
+        holder: of the lease that was ended; its tuner ran on this very machine.
+    """
+    folder = Path(holder.study)
+    path = folder / RECORD_NAME
+    if not folder.is_absolute():  # an apply names a study, and leaves no record with it
+        return
+    with contextlib.suppress(HostError, OSError):
+        record = load_record(path)
+        if record is not None and (record.token, record.unit) == (holder.plain_token, holder.unit):
+            delete_record(path)
 
 
 def _list_leases(host: Host) -> list[str]:

@@ -48,7 +48,7 @@ from autotune.deployment.unit_checks import (
 )
 from autotune.deployment.unit_hazards import find_hazards
 from autotune.deployment.unit_reader import list_cgroup_pids, read_process, read_state, read_unit
-from autotune.deployment.unit_record import UnitRecord, load_record, render_record, save_record
+from autotune.deployment.unit_record import RECORD_NAME, UnitRecord, load_record, render_record, save_record
 from autotune.errors import (
     HostBusyError,
     HostError,
@@ -100,7 +100,7 @@ class SystemdDeployment(Deployment):
         self._baseline = baseline
         self._tuned_flags = tuned_flags
         self._folder = folder.absolute()
-        self._record_path = self._folder / "host.json"
+        self._record_path = self._folder / RECORD_NAME
         self._clock = clock or SystemClock()
         self._name = validate_unit_name(settings.deployment.unit or "")
         self._findings: list[str] = []
