@@ -67,15 +67,22 @@ def enter(root: str, readable: Sequence[str]) -> list[str]:
 
 
 def run_inside(report_fd: int) -> None:
-    """Return in a new process that is the first of its world; the old one waits and ends as the new one does."""
+    """Return in a new process that is the first of its world; the old one waits and ends as the new one does.
+
+    SIGTERM to the old one kills the new one and lets the old one take leave of it, so that no zombie is left to a parent
+    that expects none.
+    """
     child = os.fork()
     if child == 0:
         return
+    import signal  # noqa: PLC0415 - the process that runs the program does not need it
+
+    signal.signal(signal.SIGTERM, lambda _number, _frame: os.kill(child, signal.SIGKILL))
     os.close(report_fd)
     _, status = os.waitpid(child, 0)
     number = os.waitstatus_to_exitcode(status)
     if number < 0:
-        _libc.signal(-number, None)
+        _libc.signal(-number, None)  # the interpreter's own handling ends here
         os.kill(os.getpid(), -number)
     os._exit(max(number, 0))
 

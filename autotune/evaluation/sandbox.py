@@ -50,6 +50,8 @@ _HINT = (
 )
 _LARGEST_REPORT = 1 << 20
 _LONGEST_REASON = 300
+_LEAVE_S = 2.0
+"""How long a process may take to end the one that it waits for, before both are killed."""
 
 _PROBE = """
 import os, signal, socket
@@ -216,6 +218,7 @@ class Sandbox:
         os.close(task_out)
         os.close(report_in)
         is_bounded = cgroup.add(process.pid)  # before it has the task, so before it starts anything
+        data, timed_out = b"", True
         try:
             with os.fdopen(task_in, "wb") as pipe, contextlib.suppress(BrokenPipeError):
                 pipe.write(task)
@@ -225,7 +228,10 @@ class Sandbox:
                 timed_out = not _has_ended(process, deadline_s)
         finally:
             os.close(report_out)
-            # The leader is not reaped yet, so its group cannot be somebody else's.
+            # The leader is not reaped yet, so neither it nor its group can be somebody else's.
+            if own_world.PROCESSES in _read_layers(data) and not _has_ended(process, 0.0):
+                os.kill(process.pid, signal.SIGTERM)
+                _has_ended(process, time.monotonic() + _LEAVE_S)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -240,6 +246,13 @@ class Sandbox:
             )
         report = None if oversized else _parse_report(data)
         return _Ending(report, confined, layers, timed_out, oversized, process.returncode)
+
+
+def _read_layers(data: bytes) -> tuple[str, ...]:
+    """The layers that a process named before it loaded the program; none before that."""
+    if not data.startswith(CONFINED):
+        return ()
+    return tuple(data.partition(b"\n")[0].removeprefix(CONFINED).decode("ascii", "replace").split(";"))
 
 
 def _read(descriptor: int, deadline_s: float) -> tuple[bytes, bool]:
