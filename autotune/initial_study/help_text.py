@@ -81,10 +81,15 @@ def _parse_entry(first: str, lines: list[str]) -> Flag:
     return Flag(
         names=tuple(dict.fromkeys(_NAME.findall(plain))),
         metavar=values[0] if values and choices is None else None,
-        choices=tuple(word.strip() for word in re.split(r"[,|]", choices[1] or choices[2])) if choices else (),
+        choices=() if choices is None else _split_choices(choices[1] or choices[2] or ""),
         default=None if default is None or not default[1].strip() else default[1].strip(),
         help=description,
     )
+
+
+def _split_choices(text: str) -> tuple[str, ...]:
+    """The words between commas or bars; a list may be empty."""
+    return tuple(word.strip() for word in re.split(r"[,|]", text) if word.strip())
 
 
 def _cut(first: str) -> tuple[str, str]:

@@ -85,3 +85,7 @@ def test_what_is_no_help_has_no_flags(text):
 
 def test_colours_are_no_part_of_a_flag():
     assert list(parse_help("options:\n  \x1b[36m--page-size\x1b[0m \x1b[33mN\x1b[0m  Tokens.\n")) == ["--page-size"]
+
+
+def test_a_flag_with_an_empty_list_of_choices_has_none():
+    assert parse_help("  --f{}")["--f"].choices == ()
