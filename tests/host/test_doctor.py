@@ -185,6 +185,17 @@ def loop(host: Container) -> None:
     host.shell(f"until systemctl show -p SubState {UNIT} | grep -q auto-restart; do sleep 0.05; done")
 
 
+def listen_elsewhere(host: Container) -> None:
+    command = " ".join((*STAND_IN_COMMAND, *BASELINE, *BLOCK)).replace(str(PORT), "30001")
+    drop_in(f"[Service]\nExecStart=\nExecStart={command}\n")(host)
+    host.run(["systemctl", "restart", UNIT])
+
+
+def mask_what_runs(host: Container) -> None:
+    """A masked service may run all the same: it is the service, and nobody is told to end it."""
+    host.shell(f"mv {UNIT_PATH} /usr/lib/systemd/system/ && ln -s /dev/null {UNIT_PATH} && systemctl daemon-reload")
+
+
 def hold_gpu_memory(host: Container) -> None:
     host.run(["systemctl", "stop", UNIT])
     host.put("/usr/local/bin/nvidia-smi", "#!/bin/sh\necho 0, GPU-a, 71000\n", 0o755)
@@ -194,6 +205,8 @@ BROKEN = {
     "stale drop-in": Broken(leave_drop_in, "leftovers", Level.PROBLEM, "drop-in of a trial is there", 3),
     "foreign drop-in": Broken(put_foreign_drop_in, "drop-ins", Level.PROBLEM, "zzzz-mine.conf", 3),
     "port taken": Broken(take_port, "port", Level.PROBLEM, "squatter.service", 3),
+    "other port": Broken(listen_elsewhere, "port", Level.PROBLEM, "write port = 30001 into", 3),
+    "masked and running": Broken(mask_what_runs, "port", Level.OK, "the service listens at", 3),
     "not reloaded": Broken(change_without_reload, "files read", Level.PROBLEM, "daemon-reload", 3),
     "clock": Broken(put_clock_back, "clocks", Level.WARNING, "120.0 s behind", 0),
     "container": Broken(run_in_container, "launch", Level.PROBLEM, "container", 2),
