@@ -16,12 +16,13 @@ from autotune.deployment.guard import find_descendants
 from autotune.deployment.process import find_listener
 from autotune.deployment.ssh_link import explain_words
 from autotune.deployment.ssh_options import SshOptions, config_arguments, unattended
-from autotune.errors import ConnectionLostError
+from autotune.errors import ConnectionLostError, SshError
 
 _PORT_ATTEMPTS: Final = 3
 _TICK_S: Final = 0.02
 _END_PATIENCE_S: Final = 2.0
 _WORDS_BYTES: Final = 2**14
+_FORBIDDEN: Final = b"administratively prohibited"
 _PORT_TAKEN: Final = ("Address already in use", "cannot listen to port")
 
 _GUARD: Final = """
@@ -88,9 +89,10 @@ class Tunnel:
         """Open it again, on the same port, if it has ended; return whether it had.
 
         Raises:
-            SshError: there is no way to the host, or the port is taken by now.
+            SshError: there is no way to the host, the port is taken by now, or the host forbids tunnels.
         """
         if self.is_open:
+            self._refuse_forbidden()
             return False
         self._close()
         self._open()
@@ -104,7 +106,16 @@ class Tunnel:
             *config_arguments(self._options.config),
             *unattended(self._options),
             *("-o", "ExitOnForwardFailure=yes", "-o", "PermitLocalCommand=no", "-o", "RemoteCommand=none"),
-            *("-o", "ForkAfterAuthentication=no", "-o", "ForwardAgent=no", "-o", "ForwardX11=no"),
+            *(
+                "-o",
+                "ForkAfterAuthentication=no",
+                "-o",
+                "ForwardAgent=no",
+                "-o",
+                "ForwardX11=no",
+                "-o",
+                "LogLevel=INFO",
+            ),
             *("-T", "-L", f"127.0.0.1:{self.port}:{target}:{self._target_port}"),
             *("--", self._options.destination, "cat"),
         )
@@ -131,6 +142,16 @@ class Tunnel:
                 late = f"; nothing listened after {2 * self._options.connect_timeout_s:g} s" if is_late else ""
                 raise explain_words(self._options, f"the tunnel to {self._options.hostname} did not open", said + late)
             time.sleep(_TICK_S)
+
+    def _refuse_forbidden(self) -> None:
+        """See that the SSH server passes connections on; it says so only when the first one is made."""
+        if self._words is not None and _FORBIDDEN in self._words.data:
+            raise SshError(
+                f"the SSH server does not allow a tunnel to {self._target}:{self._target_port}",
+                where=self._options.name,
+                hint="see AllowTcpForwarding and PermitOpen in its sshd_config, and the line of the key in authorized_keys; "
+                'else set deployment.data_path = "direct", or run on the host itself',
+            )
 
     def _listens(self, process: subprocess.Popen[bytes]) -> bool:
         """Whether our own process, and not another one, listens on the port."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -26,7 +27,7 @@ from autotune.deployment.data_path import (
 from autotune.deployment.process import find_listener
 from autotune.deployment.ssh_options import fetch_ssh_options, parse_ssh_options
 from autotune.deployment.tunnel import Tunnel
-from autotune.errors import AuthError, ConnectionLostError, HostKeyError
+from autotune.errors import AuthError, ConnectionLostError, HostKeyError, SshError
 from autotune.settings import DeploymentSettings
 from tests.deployment.loopback_sshd import LoopbackSshd, make_key
 from tests.deployment.processes import free_port, wait_until
@@ -250,3 +251,15 @@ def test_a_way_may_cost_half_a_percent_of_a_request():
     assert "1.0% of a request of 0.5 s" in sentence
     assert "5.0 ms" not in sentence
     assert "4.0 ms" in sentence
+
+
+def test_a_host_that_forbids_tunnels_is_named_at_the_next_look(tmp_path):
+    with LoopbackSshd(tmp_path, "AllowTcpForwarding no") as server:
+        options = fetch_ssh_options("loopback", server.write_config("quiet", "LogLevel ERROR"))
+        with Tunnel(options, "127.0.0.1", free_port()) as tunnel:
+            assert not tunnel.ensure()
+            with socket.create_connection(("127.0.0.1", tunnel.port), timeout=5) as connection:
+                assert connection.recv(1) == b""
+            with pytest.raises(SshError, match="does not allow a tunnel") as caught:
+                wait_until(tunnel.ensure)
+            assert "AllowTcpForwarding" in (caught.value.hint or "")
