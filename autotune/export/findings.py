@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from autotune.baseline import find_baseline_boots, measure_spread, with_one_baseline
 from autotune.drift import find_drifts
-from autotune.interval import compare_cells, student_quantile
+from autotune.interval import best_of_quantile, compare_cells
 from autotune.objectives import CONCURRENCIES, latest, weight
 from autotune.pareto import Choice, FrontPoint, choose, front
 from autotune.trial import Figure, TrialKind, TrialRecord, TrialState
@@ -174,17 +174,18 @@ def estimate_noise(trials: Sequence[TrialRecord], settings: StudySettings) -> No
     return Noise(spread.boots, spread.deviation, gain, spread.inside)
 
 
-def smallest_gain(boots: int, spread: float) -> float:
+def smallest_gain(boots: int, spread: float, candidates: int = 1) -> float:
     """Return the smallest relative gain of one boot that is beyond the noise between boots at 95 %.
 
-    >>> round(smallest_gain(3, 0.01), 3)
-    0.051
+    >>> round(smallest_gain(3, 0.01), 3), round(smallest_gain(3, 0.01, 20), 3)
+    (0.051, 0.135)
 
     Args:
         boots: boots of the baseline that it is compared with, at least two.
         spread: standard deviation of their log speed.
+        candidates: trials of which it is the best: the best of many is ahead by luck more often than any one of them.
     """
-    return math.expm1(student_quantile(boots - 1) * spread * math.sqrt(1 + 1 / boots))
+    return math.expm1(best_of_quantile(boots, candidates) * spread * math.sqrt(1 + 1 / boots))
 
 
 def sum_time(trials: Sequence[TrialRecord]) -> TimeSpent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autotune.export.findings import Findings
+from autotune.export.findings import Findings, smallest_gain
 from autotune.export.wording import can_prove, render_count, render_gain, render_percent
 from autotune.trial import Figure, TrialKind, TrialRecord
 
@@ -43,18 +43,22 @@ def judge_proof(trial: TrialRecord, findings: Findings) -> Proof | None:
         return Proof(
             is_proven=False, why=f"the noise between boots is unknown: {boots} of the baseline, three are needed"
         )
-    if not can_prove(noise.smallest_gain):
+    # It was chosen for being fast: it has to be further ahead than a trial that was named before it was measured.
+    candidates = len({*findings.gains_c1, *findings.gains_c32, trial.number})
+    needed = smallest_gain(noise.boots, noise.spread, candidates)
+    chosen = "" if candidates == 1 else f" when it is the best of {candidates}"
+    if not can_prove(needed):
         return Proof(
             is_proven=False,
-            why=f"boots of the baseline differ by {render_percent(noise.spread)}, so that no gain can be proven",
+            why=f"boots of the baseline differ by {render_percent(noise.spread)}, so that no gain can be proven{chosen}",
         )
     compared = [
         (name, gains.get(trial.number))
         for name, gains in (("C=1", findings.gains_c1), ("C=32", findings.gains_c32))
         if gains
     ]
-    doubts = {name: doubt for name, gain in compared if (doubt := _doubt(name, gain, noise.smallest_gain)) is not None}
-    smallest = f"{render_percent(noise.smallest_gain)}, the smallest gain that one boot can prove"
+    doubts = {name: doubt for name, gain in compared if (doubt := _doubt(name, gain, needed)) is not None}
+    smallest = f"{render_percent(needed)}, the smallest gain that one boot can prove{chosen}"
     if not compared:
         return Proof(is_proven=False, why="nothing was measured that the baseline has measured too")
     if not doubts:
