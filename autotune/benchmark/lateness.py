@@ -11,7 +11,8 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_TICK_S = 0.02
+_TICK_S = 0.1
+"""Seldom enough to cost nothing beside one stream of chunks."""
 _MERGING_SHARE = 0.5
 """Chunks may merge once reads are later than this share of the time between two chunks of a stream."""
 _BLURRING_SHARE = 0.1

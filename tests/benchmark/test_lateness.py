@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from autotune.benchmark import lateness as lateness_module
 from autotune.benchmark.lateness import Lateness, LatenessRecorder
 
 
@@ -22,7 +23,8 @@ def test_waits_are_summed_up_and_forgotten():
     assert recorder.take() == Lateness(0, 0, None, None, None)
 
 
-def test_a_busy_event_loop_shows():
+def test_a_busy_event_loop_shows(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lateness_module, "_TICK_S", 0.01)
     recorder = LatenessRecorder()
 
     async def main() -> None:
