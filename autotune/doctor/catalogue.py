@@ -85,7 +85,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     "sandbox": Check(
         Area.MACHINE,
         "Whether generated code can be locked in; a program that tries to get out is run.",
-        "Linux 5.13 or newer with Landlock and seccomp, or `evaluation.enabled = false`.",
+        "Linux 5.13 or newer with Landlock and seccomp, or `evaluation.enabled = false`, or `evaluation.isolation`.",
     ),
     "disk here": Check(
         Area.MACHINE,

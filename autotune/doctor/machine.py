@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,7 @@ from autotune.deployment.local_host import LocalHost
 from autotune.doctor.catalogue import Area
 from autotune.doctor.examination import Examination
 from autotune.doctor.finding import Judgement, ok, problem, skipped, warning
-from autotune.evaluation.sandbox import Sandbox
+from autotune.evaluation.sandbox import ADDED, DEMANDED, Sandbox
 from autotune.settings import EvaluationSettings, StudySettings
 
 GIB: Final = 2**30
@@ -54,9 +54,7 @@ class Session:
 def examine_machine(exam: Examination, settings: StudySettings, directory: Path) -> None:
     """Look at the machine on which this runs."""
     if settings.evaluation.enabled:
-        exam.ask(
-            "sandbox", lambda: check_sandbox(settings.evaluation), lambda _: ok("holds a program that tries to get out")
-        )
+        exam.ask("sandbox", lambda: check_sandbox(settings.evaluation), judge_sandbox)
     else:
         exam.note("sandbox", skipped("evaluation.enabled = false: no generated code is run"))
     exam.ask("disk here", lambda: measure_free_bytes(directory), lambda free: judge_disk(free, str(directory)))
@@ -65,13 +63,26 @@ def examine_machine(exam: Examination, settings: StudySettings, directory: Path)
     exam.skip_rest(Area.MACHINE, "not looked at")
 
 
-def check_sandbox(evaluation: EvaluationSettings) -> None:
-    """Run a program that tries to get out.
+def check_sandbox(evaluation: EvaluationSettings) -> tuple[str, ...]:
+    """Run a program that tries to get out, and return the layers that held it.
 
     Raises:
-        SandboxUnavailable: it can.
+        SandboxUnavailable: it can, and the settings do not accept that.
     """
-    Sandbox(evaluation.time_limit_s, evaluation.memory_limit_mb * MIB).check()
+    accepts = evaluation.isolation != "required"
+    return Sandbox(evaluation.time_limit_s, evaluation.memory_limit_mb * MIB, accept_gaps=accepts).check()
+
+
+def judge_sandbox(layers: Sequence[str]) -> Judgement:
+    """Name the layers that hold generated code here; missing ones that are demanded were accepted by the settings."""
+    gaps = [layer for layer in DEMANDED if layer not in layers]
+    if gaps:
+        return warning(
+            f"generated code runs without {', '.join(gaps)}, as evaluation.isolation says",
+            "run the tuner where Landlock and seccomp are offered, or trust every model that it asks",
+        )
+    around = [layer for layer in ADDED if layer in layers]
+    return ok(f"holds a program that tries to get out; around it {', '.join(around) or 'nothing more'}")
 
 
 def measure_free_bytes(path: Path) -> int:

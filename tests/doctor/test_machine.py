@@ -13,6 +13,7 @@ from autotune.doctor.machine import (
     check_sandbox,
     judge_capacity,
     judge_disk,
+    judge_sandbox,
     judge_session,
     look_at_session,
     measure_capacity,
@@ -84,4 +85,14 @@ def test_a_machine_without_control_groups_says_nothing(tmp_path):
 
 
 def test_the_sandbox_holds_here():
-    check_sandbox(EvaluationSettings())
+    judged = judge_sandbox(check_sandbox(EvaluationSettings()))
+
+    assert judged.level is Level.OK
+    assert judged.found.startswith("holds a program that tries to get out; around it")
+
+
+def test_missing_layers_that_the_settings_accept_are_a_warning():
+    judged = judge_sandbox(("limits", "no rights", "seccomp"))
+
+    assert judged.level is Level.WARNING
+    assert judged.found == "generated code runs without Landlock, as evaluation.isolation says"
