@@ -156,10 +156,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=10_000, help="invented for each figure (default: 10000)")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--boots", metavar="N/M", help="only this row: boots of the baseline / of the configuration")
     arguments = parser.parse_args()
+    rows: Sequence[tuple[int, int]] = BOOTS
+    if arguments.boots is not None:
+        theirs, _, ours = arguments.boots.partition("/")
+        rows = [(int(theirs), int(ours))]
     print("| boots of baseline / configuration | " + " | ".join(world.name for world in (*WORLDS, *TAILED)) + " |")
     print("| --- " * (1 + len(WORLDS) + len(TAILED)) + "|")
-    for boots in BOOTS:
+    for boots in rows:
         for concurrency in (1, 32):
             found = [
                 cover(world, boots, concurrency, arguments.studies, arguments.seed) for world in (*WORLDS, *TAILED)
