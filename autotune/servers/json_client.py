@@ -66,7 +66,7 @@ def fetch(url: str, *, body: Any = None, timeout_s: float, api_key: ApiKey | Non
     except (httpx.TimeoutException, TimeoutError) as error:
         raise Unanswered(f"no whole answer within {timeout_s:.0f} s") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise Unanswered(f"{type(error).__name__}: {error}") from error
+        raise Unanswered(f"{type(error).__name__}: {str(error) or 'the connection was closed'}") from error
     except BaseExceptionGroup as group:  # of the tasks that connect; a signal must stay the one exception that it is
         raise group.exceptions[0] from None
     except RuntimeError as error:  # what is torn down by a signal may complain while it is

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -107,3 +108,19 @@ def test_the_api_key_goes_along_where_there_is_one(key: ApiKey | None):
         assert fetch_json(url, timeout_s=5, api_key=key) == (200, {})
 
     assert (b"Bearer sk-hidden" in seen[0]) is (key is not None)
+
+
+def test_a_connection_that_is_reset_is_said_in_words():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def reset() -> None:
+            connection, _ = listener.accept()
+            connection.recv(65536)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+
+        thread = threading.Thread(target=reset)
+        thread.start()
+        with pytest.raises(Unanswered, match=r"ReadError: the connection was closed$"):
+            fetch_json(f"http://127.0.0.1:{listener.getsockname()[1]}/", timeout_s=5.0)
+        thread.join()
