@@ -8,7 +8,7 @@ The first run installs the peers below the named folder (see :mod:`tests.benchma
 the same prompts and the same stream of bytes from :mod:`tests.benchmarks.token_server`, one process of requests each,
 token counts from the server's usage. CPU time is that of all its processes, sampled by psutil, between the first request
 and the last token; what its imports and its report take is shown apart. Results are kept: a run that was interrupted goes
-on, ``--again`` measures anew. The table goes to stdout.
+on, ``--again`` measures anew. The table goes to stdout, and with ``--write docs/benchmarks.md`` into that page.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import contextlib
 import itertools
 import json
 import math
+import os
 import subprocess
 import sys
 import threading
@@ -47,6 +48,8 @@ TOKENS = 128
 SLICES = 8
 SAMPLE_S = 0.1
 LONGEST_RUN_S = 240.0
+BEGIN = "<!-- table of tests.benchmarks.load_generators -->"
+END = "<!-- end of the table -->"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,7 @@ class Row:
     ttft_s: float
     median_error_us: float | None
     p99_error_us: float | None
+    machine_load: float
     notes: str
 
 
@@ -166,6 +170,7 @@ def run_peer(peer: Peer, cell: Cell, url: str, cache: Path, version: str) -> Row
         folder,
     )
     httpx.post(f"{url}/forget", trust_env=False)
+    machine_load = os.getloadavg()[0]
     command = [str(python_of(peer, cache)), *peer.command(load)]
     with (
         (folder / "output.txt").open("w") as output,
@@ -187,10 +192,12 @@ def run_peer(peer: Peer, cell: Cell, url: str, cache: Path, version: str) -> Row
         tail = (folder / "output.txt").read_text(errors="replace")[-1500:]
         raise RuntimeError(f"{peer.name} ended with {code}: {' '.join(command)}\n{tail}")
     truth = httpx.get(f"{url}/truth", trust_env=False, timeout=30).json()
-    return judge(peer, cell, version, truth, meter, load)
+    return judge(peer, cell, version, truth, meter, load, machine_load)
 
 
-def judge(peer: Peer, cell: Cell, version: str, truth: dict[str, Any], meter: CpuMeter, load: Load) -> Row:
+def judge(
+    peer: Peer, cell: Cell, version: str, truth: dict[str, Any], meter: CpuMeter, load: Load, machine_load: float
+) -> Row:
     """Make the row of one run."""
     reported = peer.read(load)
     first_s, last_s = truth["first_at_s"], truth["last_at_s"]
@@ -220,6 +227,7 @@ def judge(peer: Peer, cell: Cell, version: str, truth: dict[str, Any], meter: Cp
         ttft_s=reported.ttft_s,
         median_error_us=quantile(errors_us, 0.5),
         p99_error_us=quantile(errors_us, 0.99),
+        machine_load=machine_load,
         notes=reported.notes,
     )
 
@@ -284,7 +292,34 @@ def render(rows: Sequence[Row], failures: Sequence[str]) -> str:
                 f"{row.cell}: our chunk times are {row.median_error_us:.0f} µs (median) and {row.p99_error_us:.0f} µs "
                 f"(99th percentile) after the server's write. {row.notes}".rstrip(),
             ]
+    loads = [row.machine_load for row in rows]
+    if loads:
+        lines += [
+            "",
+            f"Load average of the machine ({os.cpu_count()} cores) before the runs: {min(loads):.1f} to {max(loads):.1f}.",
+        ]
     return "\n".join([*lines, *(f"\n{failure}" for failure in failures)])
+
+
+def load_row(path: Path) -> Row | None:
+    """Read a result that was kept; ``None`` when there is none, or one of another version of this program."""
+    try:
+        return Row(**json.loads(path.read_text()))
+    except (FileNotFoundError, TypeError, ValueError):
+        return None
+
+
+def write_table(path: Path, table: str) -> None:
+    """Put a table in the place of the last one of a page.
+
+    Raises:
+        ValueError: the page has no place for it.
+    """
+    before, begin, rest = path.read_text().partition(BEGIN)
+    _old, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{path} has no {BEGIN} ... {END}")
+    path.write_text(f"{before}{begin}\n{table}\n{end}{after}")
 
 
 def main() -> None:
@@ -294,6 +329,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=[peer.name for peer in PEERS], default=None)
     parser.add_argument("--cells", nargs="+", choices=[cell.name for cell in CELLS], default=None)
     parser.add_argument("--again", action="store_true", help="measure anew what was measured before")
+    parser.add_argument("--write", type=Path, help="a page whose table is replaced, if nothing failed")
     parser.add_argument("--install-only", action="store_true")
     parser.add_argument("--torch-index", help="where a CPU build of torch is found, if not on the usual index")
     arguments = parser.parse_args()
@@ -321,16 +357,19 @@ def main() -> None:
                 if peer.name not in versions:
                     continue
                 path = cache / "results" / f"{peer.name}-{cell.name}.json"
-                if arguments.again or not path.exists():
+                kept = None if arguments.again else load_row(path)
+                if kept is None:
                     print(f"{cell.name}: {peer.name}", file=sys.stderr, flush=True)
                     try:
-                        row = run_peer(peer, cell, url, cache, versions[peer.name])
+                        kept = run_peer(peer, cell, url, cache, versions[peer.name])
                     except (RuntimeError, OSError, KeyError, ValueError) as error:
                         failures.append(f"{cell.name}, {peer.name} failed: {type(error).__name__}: {error}")
                         continue
-                    path.write_text(json.dumps(asdict(row)))
-                rows.append(Row(**json.loads(path.read_text())))
+                    path.write_text(json.dumps(asdict(kept)))
+                rows.append(kept)
     print(render(rows, failures))
+    if arguments.write is not None and not failures:
+        write_table(arguments.write, render(rows, failures))
 
 
 if __name__ == "__main__":
