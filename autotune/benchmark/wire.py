@@ -217,7 +217,8 @@ class _Connection:
         try:
             await self._link.write(head + content)
         except OSError as error:
-            raise httpx.WriteError(f"connection lost: {error}") from error
+            if not self._head.done():  # a server that refuses a request may answer before it has read it
+                raise httpx.WriteError(f"connection lost: {error}") from error
         await self._head
         return Answer(self._parser.get_status_code(), self.headers, self._body)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import time
 from typing import Any
@@ -110,6 +111,32 @@ def test_a_refused_connection_failed():
     assert result.outcome is Outcome.FAILED
     assert result.error is not None
     assert result.error.startswith("ConnectError")
+
+
+def test_a_refusal_that_comes_before_the_request_was_read_is_explained():
+    """A prompt of megabytes does not fit into the buffers of a connection."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = b'{"detail": "too large"}'
+        writer.write(b"HTTP/1.1 413 X\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b" % (len(body), body))
+        await writer.drain()
+        writer.close()
+
+    async def main() -> RequestRecord:
+        server = await asyncio.start_server(refuse, "127.0.0.1", 0, limit=1 << 10)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        request = dataclasses.replace(make_request(), body=b" " * (32 << 20))
+        async with ChatClient(url, LIMITS) as client:
+            record = await client.ask(request)
+        server.close()
+        return record
+
+    result = asyncio.run(main())
+
+    assert result.outcome is Outcome.FAILED
+    assert result.error is not None
+    assert result.error.startswith(("HTTP 413: too large", "WriteError", "ReadError"))
 
 
 def test_an_error_status_is_explained():
