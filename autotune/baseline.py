@@ -162,10 +162,8 @@ def _pool_cell(numbered: Sequence[tuple[int, CellMeasurement]]) -> CellMeasureme
 
 
 def _pool_figure(figures: Sequence[Figure]) -> Figure:
-    """Pool one speed over boots: three boots or more show the noise between boots, which is then the interval."""
+    """Pool one speed over boots; the noise between them is its interval, and never less than that inside them."""
     pooled = geometric_mean(figures, [1.0] * len(figures))
-    if len(figures) < 3:
-        return pooled
     spread = mean_log([math.log(figure.value) for figure in figures])
     if spread.low is None or spread.high is None:
         return pooled

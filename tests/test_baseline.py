@@ -46,6 +46,15 @@ def test_the_noise_between_three_boots_is_the_interval():
     assert figure.high == pytest.approx(99.67 * 1.2836, rel=1e-3)
 
 
+def test_two_boots_leave_a_wide_interval():
+    pooled = pool_baseline([boot(0, 99), boot(1, 101)], SETTINGS)
+
+    assert pooled is not None
+    figure = {cell.cell.concurrency: cell.decode_tokens_per_s for cell in pooled.cells}[1]
+    # Logs 0.02 apart: Student's quantile 12.7 at one degree times half of that.
+    assert figure.high == pytest.approx(99.995 * math.exp(12.706 * 0.0100), rel=1e-3)
+
+
 def test_prompts_that_every_boot_answered_are_averaged():
     cells = [
         (make_cell(32, 400.0), make_cell(1, 100.0, prompts=prompts)) for prompts in ({"a": 1.0, "b": 2.0}, {"a": 3.0})
