@@ -19,6 +19,7 @@ from autotune.cli.option_values import checked, parse_counts, parse_mix
 from autotune.deployment.process import find_listener, read_environment
 from autotune.errors import HostError, SettingsError, UserError
 from autotune.export.wording import UNKNOWN, clean, known_bounds, render_duration, render_number
+from autotune.measuring_mark import MeasuringMark
 from autotune.servers.simulated_acceptance import find_simulation
 from autotune.settings import BenchmarkSettings, CellSettings, SamplingSettings, StageSettings
 from autotune.trial import Distribution, Figure
@@ -136,7 +137,7 @@ def command(context: click.Context, /, url: str, api_key_variable: str | None, *
         )
         try:
             records.unlink(missing_ok=True)  # lines of an earlier benchmark are not this one's
-            with BenchProgress(settings, is_live=render.is_terminal() and not as_json) as progress:
+            with MeasuringMark(), BenchProgress(settings, is_live=render.is_terminal() and not as_json) as progress:
 
                 def take_cell(cell: CellResult, so_far: BenchmarkResult) -> None:
                     progress.take_cell(cell)

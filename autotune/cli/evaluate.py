@@ -18,11 +18,12 @@ from autotune.cli import render
 from autotune.cli.bench import refuse_simulation
 from autotune.cli.evaluate_progress import EvaluateProgress
 from autotune.cli.option_values import checked, parse_duration
-from autotune.errors import SettingsError, UserError
+from autotune.errors import HostError, SettingsError, UserError
 from autotune.evaluation.evaluation import Evaluation
 from autotune.evaluation.problem import DIFFICULTIES, load_problems
 from autotune.evaluation.saved_evaluation import EvaluationResult, dump_evaluation, save_evaluation
 from autotune.export.wording import UNKNOWN, clean, known_bounds, render_duration, render_number
+from autotune.measuring_mark import find_measuring
 from autotune.pass_rate import score_pass_at_1
 from autotune.settings import BenchmarkSettings, CellSettings, EvaluationSettings, SamplingSettings, StageSettings
 from autotune.trial import Figure, ProblemResult, Verdict
@@ -108,7 +109,7 @@ def command(url: str, api_key_variable: str | None, **options: Any) -> None:
 
     URL is its address. Nothing on it is changed; its prefix cache is flushed where it offers that. It is asked 80 problems in
     three difficulties, or those of --problem-file; the programs run in a sandbox on this machine. The answers' speed and accept
-    length are measured on the way. Do not judge on a machine where a benchmark runs: it takes several cores.
+    length are measured on the way. Where `autotune optimize` or `bench` measures on this machine it refuses to disturb them.
 
     \b
     autotune evaluate http://127.0.0.1:30000 --save before.json
@@ -121,6 +122,7 @@ def command(url: str, api_key_variable: str | None, **options: Any) -> None:
     settings = make_settings(**options)
     api_key = _read_key(api_key_variable)
     refuse_simulation(url)
+    refuse_to_disturb()
     endpoint = connect(url, _describe_requests(settings), model=model, api_key=api_key)
     render.say(
         f"{clean(endpoint.model)} at {url}, version {clean(endpoint.version or 'unknown')}; requests use "
@@ -209,6 +211,21 @@ def make_settings(
         isolation="required" if isolation == _ISOLATION[0] else "run generated code without isolation",
         sampling=SamplingSettings(temperature=temperature, top_p=top_p, seed=seed, thinking=thinking),
     )
+
+
+def refuse_to_disturb() -> None:
+    """See whether something is measured on this machine, which judging would disturb.
+
+    Raises:
+        HostError: it is.
+    """
+    busy = find_measuring()
+    if busy:
+        raise HostError(
+            f"process {busy[0]} of autotune measures on this machine, and judging programs would disturb it",
+            where="this machine",
+            hint="wait until it has ended, or evaluate from another machine",
+        )
 
 
 def show_evaluation(result: EvaluationResult) -> None:
