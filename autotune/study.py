@@ -37,11 +37,12 @@ from autotune.settings_difference import dump_settings, find_differences, load_s
 from autotune.storage import TrialStore, sqlite_url
 from autotune.study_lock import StudyLock
 from autotune.study_view import DATABASE_NAME, StudyView, load_study, missing_study, study_reference
-from autotune.suggestion import Suggestion, find_next
+from autotune.suggestion import ASKED, Suggestion, find_next, measured_as
 from autotune.trial import (
     BootCondition,
     BootRecord,
     CellMeasurement,
+    Configuration,
     EvaluationMeasurement,
     TrialKind,
     TrialRecord,
@@ -244,7 +245,7 @@ class Study:
             {
                 "state": TrialState.SUGGESTED.value,
                 "kind": suggestion.kind.value,
-                "configuration": [[name, value] for name, value in suggestion.configuration.items()],
+                "configuration": _as_pairs(suggestion.configuration),
                 **{f"{EXTRA_PREFIX}{name}": value for name, value in extra.items() if value is not None},
             },
         )
@@ -266,6 +267,34 @@ class Study:
     def record_boot(self, number: int, boot: BootRecord) -> None:
         """Store the proof of what is running."""
         self._ledger.write(number, {"boot": dump_record(boot)})
+
+    def record_effective(self, number: int, effective: Configuration) -> TrialRecord | None:
+        """Record an open trial under the configuration that the server has made of what was asked for.
+
+        What was asked for is kept with it and is answered from history from now on.
+
+        Returns:
+            The trial, ended as DUPLICATE, when the effective configuration was measured before; else ``None``.
+        """
+        trial = self.trial(number)
+        known = measured_as(effective, self.trials(), self.space)
+        self._ledger.write(
+            number,
+            {
+                f"{EXTRA_PREFIX}{ASKED}": _as_pairs(trial.configuration),
+                f"{EXTRA_PREFIX}arm": self.space.arm(effective),
+                "configuration": _as_pairs(effective),
+            },
+        )
+        if known is None:
+            return None
+        name = "the baseline" if known.kind is TrialKind.BASELINE else f"trial {known.number}"
+        return self._end(
+            number,
+            TrialState.DUPLICATE,
+            f"the server runs it as {self.space.describe(effective)}, which {name} has measured",
+            {f"{EXTRA_PREFIX}duplicate_of": known.number},
+        )
 
     def record_condition(self, number: int, condition: BootCondition) -> None:
         """Store in which condition the machine was; a later call replaces what an earlier one stored.
@@ -387,6 +416,11 @@ class Study:
         reference = study_reference(self.trials(), self.settings, self.space)
         if reference is not None:
             self._store.write("reference", list(reference))
+
+
+def _as_pairs(configuration: Configuration) -> list[list[object]]:
+    """Write a configuration as a list of pairs, which keeps its order everywhere."""
+    return [[name, value] for name, value in configuration.items()]
 
 
 def _lock_folder(directory: Path) -> StudyLock:

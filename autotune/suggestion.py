@@ -24,6 +24,10 @@ MAX_ATTEMPTS: Final = 3
 """Failed and interrupted trials of one configuration before it is left alone: it may be what ends the tuner."""
 
 
+ASKED: Final = "asked"
+"""Attribute with the configuration that was asked for, where the server has made another one of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Suggestion:
     """A configuration to boot next.
@@ -124,7 +128,24 @@ def _ask(trials: Sequence[TrialRecord], settings: StudySettings, space: SearchSp
 def measured_as(configuration: Configuration, trials: Sequence[TrialRecord], space: SearchSpace) -> TrialRecord | None:
     """Return the first trial that answers this configuration from history; ``None`` when it has to be booted."""
     key = space.key(configuration)
-    return next((trial for trial in trials if trial.state.counts and space.key(trial.configuration) == key), None)
+    for trial in trials:
+        if trial.state.counts and key in _answered_keys(trial, space):
+            return trial
+        if trial.state is TrialState.DUPLICATE and key == _asked_key(trial, space):
+            return next((other for other in trials if other.number == trial.attributes.get("duplicate_of")), None)
+    return None
+
+
+def _answered_keys(trial: TrialRecord, space: SearchSpace) -> set[str]:
+    """Keys of the configurations that a trial answers: its own, and what was asked for where that became another one."""
+    asked = _asked_key(trial, space)
+    own = space.key(trial.configuration)
+    return {own} if asked is None else {own, asked}
+
+
+def _asked_key(trial: TrialRecord, space: SearchSpace) -> str | None:
+    asked = trial.attributes.get(ASKED)
+    return space.key(dict(asked)) if isinstance(asked, list) else None
 
 
 def settled_keys(trials: Sequence[TrialRecord], space: SearchSpace) -> frozenset[str]:
@@ -135,7 +156,9 @@ def settled_keys(trials: Sequence[TrialRecord], space: SearchSpace) -> frozenset
     for trial in trials:
         key = space.key(trial.configuration)
         if trial.state.counts:
-            measured.add(key)
+            measured |= _answered_keys(trial, space)
+        elif trial.state is TrialState.DUPLICATE and (asked := _asked_key(trial, space)) is not None:
+            measured.add(asked)
         failed[key] += trial.state is TrialState.FAILED
         interrupted[key] += trial.state is TrialState.INTERRUPTED
     given_up = {key for key in failed if failed[key] >= MAX_FAILURES or failed[key] + interrupted[key] >= MAX_ATTEMPTS}
@@ -160,9 +183,10 @@ def find_retry(trials: Sequence[TrialRecord], space: SearchSpace) -> Suggestion 
 def find_listed(trials: Sequence[TrialRecord], settings: StudySettings, space: SearchSpace) -> Iterator[Configuration]:
     """Yield the listed configurations that no listed trial has answered yet, in the order of the list, each once."""
     answered = {
-        space.key(trial.configuration)
+        key
         for trial in trials
         if trial.kind is TrialKind.LISTED and (trial.state.counts or trial.state is TrialState.DUPLICATE)
+        for key in _answered_keys(trial, space)
     }
     settled = settled_keys(trials, space)
     for values in settings.try_:

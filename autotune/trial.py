@@ -8,7 +8,7 @@
                      +------------+-> INFEASIBLE   this configuration cannot work: never retried
                      +------------+-> FAILED       the host's fault or unexplained: may be tried again
                      +------------+-> INTERRUPTED  found open when the study was resumed
-    SUGGESTED -> DUPLICATE                         answered from history, nothing was booted
+    SUGGESTED -> DUPLICATE                         answered from history, nothing was measured
 
 FAILED and INFEASIBLE are the pair to keep apart: INFEASIBLE is a fact about the configuration, from which the
 sampler learns; FAILED says nothing about the configuration, and the sampler must not learn from it.
@@ -45,7 +45,7 @@ class TrialState(Enum):
     FAILED = "failed"
     """The machine failed, or nobody knows why: the configuration is not blamed."""
     DUPLICATE = "duplicate"
-    """The same effective configuration was measured before; nothing was booted."""
+    """The same effective configuration was measured before; it was not booted, or the boot showed it."""
     INTERRUPTED = "interrupted"
     """Found open when the study was resumed."""
 

@@ -84,6 +84,13 @@ class ServerDialect(ABC):
         """Return one sentence for each parameter that the server runs with another value than asked; pure."""
 
     @abstractmethod
+    def find_configuration(self, effective: Mapping[str, ParameterValue]) -> Configuration | None:
+        """Return the one configuration of the search space that a server with these flags runs; pure.
+
+        ``None`` when it is none of them, or when the flags do not tell several of them apart.
+        """
+
+    @abstractmethod
     def find_fatal_line(self, log_lines: Sequence[str]) -> str | None:
         """Return the first line after which a starting server cannot become ready any more, if there is one; pure."""
 

@@ -125,6 +125,11 @@ class SglangDialect(ServerDialect):
             if not _is_same(effective.get(name), wanted)
         )
 
+    def find_configuration(self, effective: Mapping[str, ParameterValue]) -> Configuration | None:
+        """Look through the search space for what would be reported so."""
+        found = [item for item in self._space.configurations if not self.find_mismatches(item, effective)]
+        return found[0] if len(found) == 1 else None
+
     def find_fatal_line(self, log_lines: Sequence[str]) -> str | None:
         """Return the first line after which a starting server cannot become ready any more."""
         return sglang_log.find_fatal_line(log_lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from autotune.clock import Clock
@@ -17,6 +18,19 @@ from autotune.tuner.interruption import Interruption
 
 _QUIET_PATIENCE_S = 600.0
 _QUIET_PAUSE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Booted:
+    """What was brought up.
+
+    Attributes:
+        configuration: that the server runs, by the flags it reports; what was asked for, or what it made of that.
+        record: the proof.
+    """
+
+    configuration: Configuration
+    record: BootRecord
 
 
 class Booter:
@@ -58,13 +72,17 @@ class Booter:
         self._drain = drain
         self._is_blindness_told = False
 
-    def bring_up(self, configuration: Configuration, log_path: Path, *, may_reuse: bool) -> BootRecord:
+    def bring_up(
+        self, configuration: Configuration, log_path: Path, *, may_reuse: bool, may_differ: bool = False
+    ) -> Booted:
         """Make the host serve a configuration and return the proof.
 
         Args:
             configuration: in canonical form.
             log_path: file of this boot for the server's output.
             may_reuse: use a live or loading server that has this configuration as it is.
+            may_differ: take a server that was started as asked and has changed its flags to those of another
+                configuration of the search space.
 
         Raises:
             ServerError: the configuration does not come up, or something else runs.
@@ -96,7 +114,10 @@ class Booter:
         differences = self._deployment.verify(launch)
         effective = self._dialect.fetch_effective_flags(self._deployment.url, self._deployment.read_environment())
         mismatches = (*differences, *self._dialect.find_mismatches(configuration, effective))
+        found: Configuration | None = configuration
         if mismatches:
+            found = self._dialect.find_configuration(effective) if may_differ and not differences else None
+        if found is None:
             # A server that was exchanged meanwhile, by the host itself after a sleep of ours, says nothing of this trial.
             if (exit_code := self._deployment.poll()) is not None:
                 raise self._dialect.classify_failure(self._deployment.read_log(), exit_code)
@@ -112,7 +133,7 @@ class Booter:
                 raise self._dialect.classify_failure(self._deployment.read_log(), exit_code)
             raise HostError("the server has no process that can be found", where=self._deployment.url)
         version = effective.get("version")
-        return BootRecord(
+        record = BootRecord(
             pid=running.pid,
             command=running.command,
             environment={
@@ -126,6 +147,7 @@ class Booter:
             version=None if version is None else str(version),
             stopped_after_s=stopped_after_s,
         )
+        return Booted(found, record)
 
     def wait_for_quiet(self) -> None:
         """Wait until the server works on no request of others, at most ten minutes; unknown counts as quiet."""

@@ -36,6 +36,7 @@ from autotune.trial import (
     Configuration,
     EvaluationMeasurement,
     Figure,
+    TrialKind,
     TrialRecord,
     TrialState,
 )
@@ -140,6 +141,7 @@ class TrialRun:
         self._study = study
         self._number = number
         self._suggestion = suggestion
+        self._configuration = suggestion.configuration
         self._booter = booter
         self._deployment = deployment
         self._dialect = dialect
@@ -189,15 +191,33 @@ class TrialRun:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._study.set_state(self._number, TrialState.DEPLOYING)
         try:
-            boot = self._booter.bring_up(
-                self._suggestion.configuration, self._folder / f"server{suffix}.log", may_reuse=may_reuse
+            booted = self._booter.bring_up(
+                self._suggestion.configuration,
+                self._folder / f"server{suffix}.log",
+                may_reuse=may_reuse,
+                may_differ=self._suggestion.kind is not TrialKind.BASELINE,
             )
-            self._study.record_boot(self._number, boot)
+            self._study.record_boot(self._number, booted.record)
+            self._configuration = booted.configuration
+            measured = self._adopt(booted.configuration)
+            if measured is not None:
+                return measured
             self._study.set_state(self._number, TrialState.MEASURING)
             return self._measure(suffix, known)
         except MeasurementError as error:
             self._check_alive(error)
             raise
+
+    def _adopt(self, effective: Configuration) -> TrialRecord | None:
+        """Record the trial under what the server made of it; its end, when that was measured before."""
+        space = self._study.space
+        asked = self._suggestion.configuration
+        if space.key(effective) == space.key(asked):
+            return None
+        self._watch.on_note(
+            f"asked for {space.describe(asked)}, the server runs {space.describe(effective)}: recorded as that"
+        )
+        return self._study.record_effective(self._number, effective)
 
     def _check_alive(self, symptom: MeasurementError | None = None) -> None:
         """See whether the server still runs.
@@ -212,7 +232,7 @@ class TrialRun:
     def _measure(self, suffix: str, known: set[Cell]) -> TrialRecord:
         """Measure every stage that is not known yet, then the coding evaluation."""
         settings = self._study.settings
-        configuration = self._suggestion.configuration
+        configuration = self._configuration
         benchmark = self._meters.open_benchmark(configuration, self._folder / f"requests{suffix}.jsonl")
         with BootWatch(self._deployment.sample_gpus) as gpus:
             canaries = self._hear_canary(benchmark, ())
@@ -267,7 +287,7 @@ class TrialRun:
         """Measure one cell and put it on disk, unless the server died meanwhile."""
         measurement = self._measure_alone(benchmark, cell)
         accept_length = None if measurement.accept_length is None else measurement.accept_length.value
-        suspicion = self._dialect.find_suspicion(self._suggestion.configuration, accept_length)
+        suspicion = self._dialect.find_suspicion(self._configuration, accept_length)
         if suspicion is not None:
             measurement = replace(measurement, notes=(*measurement.notes, suspicion))
             self._watch.on_note(suspicion)

@@ -50,6 +50,9 @@ class FakeDialect(ServerDialect):
         key = self.space.key(configuration)
         return () if effective["key"] == key else (f"key is {effective['key']}, asked for {key}",)
 
+    def find_configuration(self, effective: Mapping[str, ParameterValue]) -> Configuration | None:
+        return next((item for item in self.space.configurations if self.space.key(item) == effective["key"]), None)
+
     def find_fatal_line(self, log_lines: Sequence[str]) -> str | None:
         return find_fatal_line(log_lines)
 

@@ -96,6 +96,16 @@ def test_simulated_acceptance_is_refused_wherever_it_is_asked_for():
     assert dialect().render_launch(TREE).environment["SGLANG_SIMULATE_ACC_LEN"] is None
 
 
+def test_what_a_server_reports_is_found_in_the_search_space():
+    """Case 34: the server took another budget than it was asked for."""
+    asked, taken = SPACE.resolve({"budget": 16, "topk": 4}), SPACE.resolve({"budget": 12, "topk": 4})
+    reported = dict(SPACE.reported(taken))
+
+    assert dialect().find_mismatches(asked, reported)
+    assert dialect().find_configuration(reported) == taken
+    assert dialect().find_configuration({**reported, "speculative_ddtree_budget": 1_000_003}) is None
+
+
 def test_nobody_listening_is_refused():
     assert dialect().probe(f"http://127.0.0.1:{free_port()}").phase is Phase.REFUSED
 

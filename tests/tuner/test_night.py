@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from autotune.cli.display import render_position
-from autotune.deployment.base import Occupant
+from autotune.deployment.base import Observation, Occupant
 from autotune.errors import (
     BaselineError,
     ConnectionLostError,
@@ -38,6 +38,7 @@ from autotune.events import (
 from autotune.servers.base import Probe
 from autotune.settings import CellSettings
 from autotune.storage import TrialStore
+from autotune.suggestion import measured_as, settled_keys
 from autotune.trial import Configuration, EvaluationMeasurement, Figure, ParameterValue, TrialKind, TrialState
 from autotune.tuner.limits import Limits
 from tests.deployment.fake import Fate
@@ -250,15 +251,67 @@ def test_a_study_in_which_nothing_works_any_more_is_stopped(tmp_path: Path):
         night(Limits(trials=10))
 
 
-def test_flags_that_are_not_those_asked_for_are_never_measured(tmp_path: Path):
+def test_flags_of_no_configuration_are_never_measured(tmp_path: Path):
     """Case 34."""
     night = Imagined(tmp_path)
-    night.dialect.reports = {"key": night.space.key(night.space.resolve(night.settings.baseline))}
+    read = night.dialect.fetch_effective_flags
+
+    def report(url: str, environment: Mapping[str, str]) -> Mapping[str, ParameterValue]:
+        flags = dict(read(url, environment))
+        return flags | ({"key": "budget=3"} if "budget=0" in str(flags["key"]) else {})
+
+    night.dialect.fetch_effective_flags = report  # type: ignore[method-assign]
     night(Limits(trials=0))
 
     assert night.states() == [("baseline", "complete"), ("listed", "infeasible")]
     assert "asked for" in (night.trials[1].reason or "")
     assert night.trials[1].cells == ()
+
+
+def test_a_server_that_makes_a_measured_configuration_of_it_is_answered_by_that(tmp_path: Path):
+    """Case 34."""
+    night = Imagined(tmp_path)
+    night.dialect.reports = {"key": night.space.key(night.space.resolve(night.settings.baseline))}
+    night(Limits(trials=0))
+
+    assert night.states() == [("baseline", "complete"), ("listed", "duplicate")]
+    trial = night.trials[1]
+    assert trial.cells == ()
+    assert "the baseline has measured" in (trial.reason or "")
+    assert trial.attributes["duplicate_of"] == night.trials[0].number
+    assert night.space.key(trial.configuration) == night.space.key(night.trials[0].configuration)
+
+
+def test_a_trial_is_recorded_under_the_flags_that_the_server_made_of_it(tmp_path: Path):
+    """Case 34."""
+    night = Imagined(tmp_path)
+    read = night.dialect.fetch_effective_flags
+    effective = night.space.resolve({"budget": 8, "topk": 1})
+    asked = night.space.resolve({"budget": 0})
+
+    def report(url: str, environment: Mapping[str, str]) -> Mapping[str, ParameterValue]:
+        flags = dict(read(url, environment))
+        return flags | ({"key": night.space.key(effective)} if flags["key"] == night.space.key(asked) else {})
+
+    night.dialect.fetch_effective_flags = report  # type: ignore[method-assign]
+    night(Limits(trials=0))
+    night(Limits(trials=0))  # neither what was asked for nor what became of it is booted again
+
+    assert night.states() == [("baseline", "complete"), ("listed", "complete")]
+    trial = night.trials[1]
+    assert night.space.key(trial.configuration) == night.space.key(effective)
+    assert dict(trial.attributes["asked"]) == dict(asked)  # type: ignore[call-overload]
+    assert measured_as(asked, night.trials, night.space) == trial
+    assert measured_as(effective, night.trials, night.space) == trial
+    assert {night.space.key(asked), night.space.key(effective)} <= settled_keys(night.trials, night.space)
+
+
+def test_a_baseline_that_runs_as_something_else_is_no_baseline(tmp_path: Path):
+    """Case 34."""
+    night = Imagined(tmp_path)
+    night.dialect.reports = {"key": night.space.key(night.space.resolve({"budget": 8, "topk": 1}))}
+    with pytest.raises(BaselineError):
+        night(Limits(trials=0))
 
 
 def test_flags_of_a_server_that_is_not_ours_any_more_blame_no_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -373,6 +426,28 @@ def test_a_restored_server_that_does_not_serve_is_an_error_that_says_so(tmp_path
         night(Limits(trials=1))
 
     assert isinstance(night.events[-1], StudyEnded)
+
+
+def test_a_link_that_drops_after_the_restore_does_not_spoil_a_finished_night(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    night = Imagined(tmp_path, found=Occupant.BASELINE)
+    restore = night.deployment.restore
+
+    def lose_the_way() -> Observation:
+        raise ConnectionLostError("10.0.0.2:22 did not answer within 10 s", where="gpu1")
+
+    def restore_and_lose_the_way(check: Callable[[], None] | None = None) -> None:
+        restore(check)
+        monkeypatch.setattr(night.deployment, "observe", lose_the_way)
+
+    monkeypatch.setattr(night.deployment, "restore", restore_and_lose_the_way)
+
+    outcome = night(Limits(trials=1))
+
+    assert (outcome.exit_code, outcome.restored) == (0, "the baseline serves again")
+    assert night.deployment.occupant is Occupant.BASELINE
+    assert any(isinstance(event, Noted) and "did not answer within 10 s" in event.sentence for event in night.events)
 
 
 def test_each_trial_begins_and_ends_once_and_the_front_is_told_when_it_moves(tmp_path: Path):
