@@ -259,7 +259,7 @@ CHECKS: Final[Mapping[str, Check]] = {
     ),
     "data path": Check(
         Area.SERVER,
-        "Round trip, jitter and chunk rate of the way that requests take, as a share of what is measured.",
+        "Round trip, with its interval, and chunk rate of the way that requests take, as a share of what is measured.",
         "Run the tuner on the host itself, or use another `deployment.data_path`.",
     ),
     "traffic": Check(

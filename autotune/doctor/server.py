@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from autotune.api_key import USUAL_VARIABLE, ApiKey, read_api_key
-from autotune.deployment.data_path import MOST_COST, PathMeasurement, explain_cost, measure_path, path_cost
+from autotune.deployment.data_path import MOST_COST, PathMeasurement, PathVerdict, judge_cost, measure_path, path_cost
 from autotune.doctor.catalogue import Area
 from autotune.doctor.examination import Examination
 from autotune.doctor.finding import Judgement, Level, ok, problem, skipped, warning
@@ -132,13 +132,21 @@ def judge_path(measured: PathMeasurement, request_s: float, *, is_here: bool) ->
         is_here: whether the server is on this machine, so that there is no shorter way.
     """
     rate = "" if measured.chunks_per_s is None else f", {measured.chunks_per_s:.0f} chunks/s"
+    high = "any" if measured.high_s is None else f"{1000 * measured.high_s:.1f}"
     said = (
-        f"round trip {1000 * measured.round_trip_s:.1f} ms, jitter {1000 * measured.jitter_s:.1f} ms{rate}: "
-        f"up to {100 * path_cost(measured, request_s):.2f} % of a request of {request_s:.1f} s"
+        f"round trip {1000 * measured.round_trip_s:.1f} ms ({1000 * measured.low_s:.1f} to {high}, "
+        f"{measured.count} of them){rate}: "
+        f"{100 * path_cost(measured.round_trip_s, request_s):.2f} % of a request of {request_s:.1f} s"
     )
-    if explain_cost(measured, request_s) is None:
+    verdict = judge_cost(measured, request_s)
+    if verdict is PathVerdict.FINE:
         return ok(said)
     most = f"at most {100 * MOST_COST:.1f} % is allowed"
+    if verdict is PathVerdict.UNDECIDED:
+        return warning(
+            f"{said}; {most}, and whether it is that little cannot be told",
+            "ask again while this machine, the server and the network between them are idle",
+        )
     if is_here:
         return warning(f"{said}; {most}", "this machine is busy: end what else runs here")
     return problem(

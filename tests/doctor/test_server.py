@@ -92,13 +92,22 @@ def test_limits_below_the_busiest_cell_are_said(effective, level):
 
 
 def test_a_slow_way_is_refused_where_there_is_a_shorter_one():
-    slow, quick = PathMeasurement(0.04, 0.01, 40, 30.0), PathMeasurement(0.001, 0.001, 40)
+    slow, quick = PathMeasurement(0.05, 0.04, 0.06, 40, 30.0), PathMeasurement(0.002, 0.001, 0.003, 40)
 
     assert judge_path(quick, 5.0, is_here=False).level is Level.OK
     assert judge_path(slow, 5.0, is_here=True).level is Level.WARNING
     refused = judge_path(slow, 5.0, is_here=False)
     assert (refused.level, refused.branch) == (Level.PROBLEM, MeasurementError)
-    assert "up to 1.00 % of a request of 5.0 s" in refused.found
+    assert "round trip 50.0 ms (40.0 to 60.0, 40 of them), 30 chunks/s: 1.00 % of a request of 5.0 s" in refused.found
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+def test_a_way_that_may_be_fast_enough_is_a_warning_that_says_what_to_do(is_here):
+    unsure = judge_path(PathMeasurement(0.02, 0.01, 0.06, 40), 5.0, is_here=is_here)
+
+    assert unsure.level is Level.WARNING
+    assert "cannot be told" in unsure.found
+    assert "ask again" in (unsure.advice or "")
 
 
 def test_a_version_that_is_not_said_is_unknown():
