@@ -376,7 +376,11 @@ class Night:
         self._tell_findings()
         if not self._time.restores_server:
             return "no server runs, as before"
-        pid = self._deployment.observe().pid
+        try:
+            pid = self._deployment.observe().pid
+        except HostError as error:
+            self.on_note(f"the host was put back, and could not be looked at once more after that: {error.message}")
+            return "the baseline serves again"
         return f"the baseline serves {'still' if pid == found.pid else 'again'} as process {pid}"
 
     def _explain_unrestored(self, error: AutotuneError | OSError) -> RestoreError:
