@@ -78,7 +78,8 @@ def describe_measured(view: StudyView, findings: Findings) -> list[tuple[str, st
     ]
     if evaluation.enabled:
         known = findings.baseline.evaluation if findings.baseline is not None else None
-        problems = len(known.results) if known is not None else (evaluation.problems or "all")
+        asked = None if known is None else len({result.problem for result in known.results})
+        problems = asked or evaluation.problems or "all"
         problem_set = f", set {known.problem_set}" if known is not None else ""
         rows.append(
             (
