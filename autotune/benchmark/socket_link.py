@@ -12,7 +12,7 @@ import ssl
 import struct
 import time
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from autotune.benchmark.lateness import LatenessRecorder
 
@@ -191,7 +191,7 @@ async def open_link(
         _transport, link = await loop.create_connection(lambda: TlsLink(receiver, clock, lateness), host, port, ssl=tls)
         return link
     failure: OSError | None = None
-    for family, kind, protocol, _name, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+    for family, kind, protocol, _name, address in await _find_addresses(host, port):
         sock = socket.socket(family, kind, protocol)
         try:
             sock.setblocking(False)
@@ -207,3 +207,11 @@ async def open_link(
         else:
             return PlainLink(sock, receiver, clock, lateness)
     raise failure or OSError(f"{host} has no address")
+
+
+async def _find_addresses(host: str, port: int) -> list[Any]:
+    """The addresses of a host; one that is written as an address asks nobody and waits for no thread."""
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)

@@ -210,3 +210,15 @@ def test_https_with_a_certificate_that_is_not_known_or_names_another_is_refused(
 
     with pytest.raises(httpx.ConnectError, match="certificate verify failed"):
         fetch_over_tls(certificate, host, LatenessRecorder())
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_host_is_found_by_address_and_by_name(host: str):
+    async def main() -> bool:
+        port = listener.getsockname()[1]
+        link = await open_link(host, port, Box(), clock=time.perf_counter, lateness=LatenessRecorder())
+        link.abort()
+        return link.is_closed
+
+    with listen() as listener:
+        assert asyncio.run(main())
