@@ -82,6 +82,7 @@ def open_night(
     from autotune.benchmark.benchmark import Benchmark  # noqa: PLC0415  # restoring needs no load generator
     from autotune.benchmark.precision import learn_precision  # noqa: PLC0415  # same
     from autotune.evaluation.evaluation import Evaluation  # noqa: PLC0415  # same
+    from autotune.tuner.wakeful_evaluation import WakefulEvaluation  # noqa: PLC0415  # same
 
     settings, folder = study.settings, study.directory
     dialect = open_dialect(settings, study.space)
@@ -101,14 +102,15 @@ def open_night(
             time_left_s=night.time_left_s,
         )
 
-    def open_evaluation(configuration: Configuration, records: Path) -> Evaluation:
-        return Evaluation(
+    def open_evaluation(configuration: Configuration, records: Path) -> WakefulEvaluation:
+        evaluation = Evaluation(
             deployment.url,
             settings.evaluation,
             records,
             speculative=dialect.is_speculative(configuration),
             api_key=api_key,
         )
+        return WakefulEvaluation(evaluation)
 
     night = kind(
         study,
