@@ -6,7 +6,7 @@ Pure: bytes and arrival times go in, a record comes out, the same for every way 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from autotune.benchmark.chat_chunk import DONE, ChatChunk, Usage, explain_error, parse_chunk
 from autotune.benchmark.request_record import Outcome, RequestRecord
@@ -16,13 +16,17 @@ from autotune.benchmark.sse import SseDecoder, SseEvent
 class ChatStream:
     """Collects one answer.
 
+    Args:
+        read_chunk: reads the data of one event.
+
     Attributes:
         first_token_at_s: arrival of the first generated text; ``None`` until then.
         last_event_at_s: arrival of the last event of any kind; ``None`` until then.
         error: the first error the server reported, or unreadable data.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, read_chunk: Callable[[bytes], ChatChunk] = parse_chunk) -> None:
+        self._read_chunk = read_chunk
         self._sse = SseDecoder()
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -111,7 +115,7 @@ class ChatStream:
         if event.name == "error":
             self.error = explain_error(event.data)
             return
-        chunk = parse_chunk(event.data)
+        chunk = self._read_chunk(event.data)
         if chunk.error is not None:
             self.error = chunk.error
             return

@@ -21,6 +21,7 @@ from autotune.api_key import ApiKey
 from autotune.benchmark.api_fields import ApiFields
 from autotune.benchmark.chat_chunk import explain_error
 from autotune.benchmark.chat_stream import ChatStream
+from autotune.benchmark.native_chunk import NativeReader
 from autotune.benchmark.request_record import Outcome, RequestRecord
 from autotune.benchmark.server_connection import ServerConnection
 from autotune.benchmark.wire import Answer, Origin, find_origin, render_head
@@ -28,6 +29,7 @@ from autotune.settings import SamplingSettings
 
 _ALL_FIELDS = ApiFields()
 _BYTES_PER_TOKEN = 8192
+_BYTES_PER_REPEATED_TOKEN = 24
 _BYTES_BESIDE_TOKENS = 1 << 20
 _LONGEST_ERROR_BODY = 1 << 16
 _LINGER_S = 1.0
@@ -61,6 +63,7 @@ class ChatRequest:
         seed: its sampling seed.
         max_tokens: its token limit.
         body: JSON.
+        is_native: it goes to SGLang's ``/generate``, not to the chat.
     """
 
     prompt_id: str
@@ -68,6 +71,7 @@ class ChatRequest:
     seed: int
     max_tokens: int
     body: bytes
+    is_native: bool = False
 
 
 def render_request(
@@ -86,6 +90,9 @@ def render_request(
 
     Fields that a server does not take are left to its defaults, because nothing else can be done.
     """
+    if fields.is_native:
+        native = _render_native(messages, sampling, seed, max_tokens, ignore_eos=ignore_eos)
+        return ChatRequest(prompt_id, repeat, seed, max_tokens, orjson.dumps(native), is_native=True)
     body: dict[str, Any] = {
         "model": model,
         "messages": [{"role": role, "content": text} for role, text in messages],
@@ -103,6 +110,24 @@ def render_request(
         if sampling.thinking is not None:
             body["chat_template_kwargs"] = {"thinking": sampling.thinking}
     return ChatRequest(prompt_id, repeat, seed, max_tokens, orjson.dumps(body))
+
+
+def _render_native(
+    messages: tuple[tuple[str, str], ...], sampling: SamplingSettings, seed: int, max_tokens: int, *, ignore_eos: bool
+) -> dict[str, Any]:
+    """Make the body for ``/generate``: one text, because no chat template is applied there."""
+    return {
+        "text": "\n\n".join([*(f"{role}: {text}" for role, text in messages), "assistant:"]),
+        "sampling_params": {
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+            "sampling_seed": seed,
+            "max_new_tokens": max_tokens,
+            "ignore_eos": ignore_eos,
+        },
+        "stream": True,
+    }
 
 
 class _Watch:
@@ -186,11 +211,11 @@ class ChatClient(ServerConnection):
         self._limits = limits
         self._clock = clock
         self._api_key = api_key
-        self._rendered: tuple[Origin, bytes] | None = None
+        self._rendered: dict[str, tuple[Origin, bytes]] = {}
 
     async def ask(self, request: ChatRequest) -> RequestRecord:
         """Send one request and record how it went; whatever the server does is an outcome, never an exception."""
-        stream = ChatStream()
+        stream = ChatStream(NativeReader().read) if request.is_native else ChatStream()
         watch = _Watch(self._limits, self._clock)
         stopped: tuple[Outcome, str] | None = None
         try:
@@ -213,7 +238,7 @@ class ChatClient(ServerConnection):
         return record if self._api_key is None else _mask(record, self._api_key)
 
     async def _receive(self, request: ChatRequest, stream: ChatStream, watch: _Watch) -> None:
-        origin, head = self._address()
+        origin, head = self._address("/generate" if request.is_native else "/v1/chat/completions")
         answer = await self._wire.exchange(
             origin,
             head + b"content-length: %d\r\n\r\n" % len(request.body),
@@ -222,6 +247,8 @@ class ChatClient(ServerConnection):
             on_sent=watch.begin,
         )
         largest = _BYTES_BESIDE_TOKENS + _BYTES_PER_TOKEN * request.max_tokens
+        if request.is_native:  # each event repeats all text and all token numbers so far
+            largest += _BYTES_PER_REPEATED_TOKEN * request.max_tokens**2
 
         def take(data: bytes, at_s: float) -> None:
             stream.feed(data, at_s)
@@ -243,21 +270,21 @@ class ChatClient(ServerConnection):
         finally:
             await answer.body.aclose()
 
-    def _address(self) -> tuple[Origin, bytes]:
-        """Where requests go, and their head without the length of the body, rendered once by httpx.
+    def _address(self, path: str) -> tuple[Origin, bytes]:
+        """Where requests to a path go, and their head without the length of the body, rendered once by httpx.
 
         A load sends 32 requests at once when 32 answers end at once, and what httpx does for each of them would keep
         chunks waiting.
         """
-        if self._rendered is None:
+        if path not in self._rendered:
             message = self._http.build_request(
                 "POST",
-                "/v1/chat/completions",
+                path,
                 headers={"content-type": "application/json", "accept": "text/event-stream"},
             )
             message.headers.pop("content-length", None)
-            self._rendered = (find_origin(message.url), render_head(message).removesuffix(b"\r\n"))
-        return self._rendered
+            self._rendered[path] = (find_origin(message.url), render_head(message).removesuffix(b"\r\n"))
+        return self._rendered[path]
 
 
 async def _read_refusal(answer: Answer, watch: _Watch) -> str | None:

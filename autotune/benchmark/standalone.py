@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from autotune import __version__
 from autotune.api_key import ApiKey
-from autotune.benchmark.api_fields import ApiFields, choose_fields
+from autotune.benchmark.api_fields import CANDIDATES, ApiFields, choose_fields
 from autotune.benchmark.benchmark import Benchmark
 from autotune.benchmark.client import ChatClient, RequestLimits, render_request
 from autotune.benchmark.event_loop import run
@@ -68,7 +68,12 @@ def parse_url(text: str) -> str:
 
 
 def connect(
-    url: str, settings: BenchmarkSettings, *, model: str | None = None, api_key: ApiKey | None = None
+    url: str,
+    settings: BenchmarkSettings,
+    *,
+    model: str | None = None,
+    api_key: ApiKey | None = None,
+    candidates: Sequence[ApiFields] = CANDIDATES,
 ) -> Endpoint:
     """Ask a server for its model and for one short answer, and find out which fields it takes.
 
@@ -77,16 +82,23 @@ def connect(
         settings: what will be sent.
         model: name of the model; ``None`` is the first one that the server lists.
         api_key: opens its API.
+        candidates: which fields may be used, see :mod:`autotune.benchmark.api_fields`.
 
     Raises:
         ServerError: nothing answers there.
         UserError: it refuses the key, has no such model, or offers no chat.
         UsageMissing: it does not count tokens.
     """
-    return run(_connect(url, settings, model, api_key))
+    return run(_connect(url, settings, model, api_key, candidates))
 
 
-async def _connect(url: str, settings: BenchmarkSettings, model: str | None, api_key: ApiKey | None) -> Endpoint:
+async def _connect(
+    url: str,
+    settings: BenchmarkSettings,
+    model: str | None,
+    api_key: ApiKey | None,
+    candidates: Sequence[ApiFields],
+) -> Endpoint:
     limits = RequestLimits(
         settings.connect_timeout_s,
         settings.first_token_timeout_s,
@@ -113,7 +125,7 @@ async def _connect(url: str, settings: BenchmarkSettings, model: str | None, api
             )
             return await client.ask(request)
 
-        fields, record = await choose_fields(ask)
+        fields, record = await choose_fields(ask, candidates)
         if not record.is_ok:
             raise explain_refusal(url, name, record.error or record.outcome.value)
         if record.output_tokens is None:
@@ -136,7 +148,7 @@ def explain_refusal(url: str, model: str, error: str) -> AutotuneError:
         )
     if error.startswith("HTTP 404"):
         return UserError(
-            f"the server offers no chat, or no model {model!r}: {error}",
+            f"the server offers no such API, or no model {model!r}: {error}",
             where=where,
             hint="see what it serves with `curl URL/v1/models`, then name it with --model, or correct the URL",
         )

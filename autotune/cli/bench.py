@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import click
 
 from autotune.api_key import ApiKey, read_api_key
+from autotune.benchmark.api_fields import CANDIDATES, NATIVE
 from autotune.benchmark.saved_result import BenchmarkResult, CellResult, dump_result, save_result
 from autotune.benchmark.standalone import StandaloneBenchmark, connect, parse_url
 from autotune.cli import render
@@ -75,6 +76,13 @@ _FAILED = 5
     metavar="KIND=SHARE,...",
     help="Kinds of prompts: code, chat, reasoning, long.",
 )
+@click.option(
+    "--api",
+    type=click.Choice(["chat", "native"]),
+    default="chat",
+    show_default=True,
+    help="OpenAI's chat, or SGLang's own /generate: no chat template, accept length by each answer itself.",
+)
 @click.option("--model", metavar="NAME", help="Model to ask for; default: the first one that the server lists.")
 @click.option(
     "--api-key-variable", metavar="NAME", help="Environment variable that holds the API key; the key is never shown."
@@ -121,10 +129,11 @@ def command(context: click.Context, /, url: str, api_key_variable: str | None, *
     save_path: Path | None = options.pop("save_path")
     as_json: bool = options.pop("as_json")
     model: str | None = options.pop("model")
+    candidates = (NATIVE,) if options.pop("api") == "native" else CANDIDATES
     settings = make_settings(**options)
     api_key = _read_key(api_key_variable)
     refuse_simulation(url)
-    endpoint = connect(url, settings, model=model, api_key=api_key)
+    endpoint = connect(url, settings, model=model, api_key=api_key, candidates=candidates)
     render.say(
         f"{clean(endpoint.model)} at {url}, version {clean(endpoint.version or 'unknown')}; requests use "
         f"{endpoint.fields.description}"
