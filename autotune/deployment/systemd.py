@@ -477,6 +477,33 @@ class SystemdDeployment(Deployment):
         self._is_restore_tried = True
         if self._record is None:
             return
+        self._insist(self._put_back_or_learn)
+        record = self._need_record()
+        if record.was_up and record.is_stopped and check is not None:
+            self._insist(check)
+        try:
+            self._tell_changes()
+        except SshError as error:
+            self._findings.append(f"whether anything else has changed there is unknown: {error.message}")
+        delete_record(self._record_path)
+        self._record = None
+
+    def _insist(self, step: Callable[[], None]) -> None:
+        """Take a step of restoring, again and again while the host cannot be reached, for as long as a lease lasts."""
+        deadline = self._clock.monotonic() + self._settings.deployment.lease_s
+        while True:
+            try:
+                step()
+            except SshError as error:
+                left_s = self._lease.left_s if self._need_record().drop_in else 0.0
+                if (left_s or deadline - self._clock.monotonic()) <= _RETRY_S:  # 0: the host has done its part
+                    raise self._explain_unreachable(error) from error
+                self._clock.sleep(_RETRY_S)
+            else:
+                return
+
+    def _put_back_or_learn(self) -> None:
+        """Put the service back, or see what has become of it since the lease was lost."""
         while True:
             try:
                 self._put_back()
@@ -484,18 +511,7 @@ class SystemdDeployment(Deployment):
                 if self._take_again():
                     continue
                 self._learn_from_host(error)
-            except SshError as error:
-                if self._lease.left_s <= _RETRY_S:
-                    raise self._explain_unreachable(error) from error
-                self._clock.sleep(_RETRY_S)
-                continue
-            break
-        record = self._record
-        if record.was_up and record.is_stopped and check is not None:
-            check()
-        self._tell_changes()
-        delete_record(self._record_path)
-        self._record = None
+            return
 
     def _tell_changes(self) -> None:
         """Say what is not as it was found: the baseline's command, when files were changed meanwhile, or other units."""
@@ -612,9 +628,14 @@ class SystemdDeployment(Deployment):
 
     def _explain_unreachable(self, error: SshError) -> RestoreError:
         when = self._clock.now() + timedelta(seconds=self._lease.left_s)
+        if not self._need_record().drop_in:
+            what = f"{self._name} was put back, but nobody could see whether it serves"
+        elif self._lease.left_s > 0:
+            what = f"it puts {self._name} back by itself at {when.astimezone():%H:%M:%S}, when the lease is over"
+        else:
+            what = f"the lease there is over, so it has put {self._name} back by itself, or another tuner works there"
         return RestoreError(
-            f"the host cannot be reached ({error.message}); it puts {self._name} back by itself at "
-            f"{when.astimezone():%H:%M:%S}, when the lease is over",
+            f"the host cannot be reached ({error.message}); {what}",
             where=self._host.name,
             hint=f"when it can be reached again: autotune restore {self._settings.name}",
         )
