@@ -7,6 +7,7 @@ the reader comes late, because the machine it shares with the server is busy. En
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 import struct
@@ -64,27 +65,42 @@ class PlainLink:
         self._clock = clock
         self._lateness = lateness
         self._last_at_s = 0.0
+        self._writable: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
         self.is_closed = False
         self._loop.add_reader(sock.fileno(), self._read)
 
     async def write(self, data: bytes) -> None:
         """Write all of it."""
-        if self.is_closed:
-            raise BrokenPipeError("the connection is closed")
-        try:
-            sent = self._sock.send(data)
-        except BlockingIOError:
-            sent = 0
-        if sent < len(data):
-            await self._loop.sock_sendall(self._sock, memoryview(data)[sent:])
+        rest = memoryview(data)
+        while True:
+            if self.is_closed:
+                raise BrokenPipeError("the connection is closed")
+            with contextlib.suppress(BlockingIOError):
+                rest = rest[self._sock.send(rest) :]
+            if not rest:
+                return
+            self._writable = self._loop.create_future()
+            self._loop.add_writer(self._sock.fileno(), self._go_on)
+            try:
+                await self._writable
+            finally:
+                self._writable = None
+                if not self.is_closed:
+                    self._loop.remove_writer(self._sock.fileno())
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close at once; whoever is writing is told."""
         if not self.is_closed:
             self.is_closed = True
             self._loop.remove_reader(self._sock.fileno())
+            self._loop.remove_writer(self._sock.fileno())
             self._sock.close()
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
 
     def _read(self) -> None:
         try:

@@ -144,6 +144,24 @@ def test_much_is_written_whole_while_the_peer_reads_slowly():
     assert asyncio.run(main()) == data
 
 
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_a_write_ends_when_the_peer_closes_without_reading(loop_factory: type):
+    async def main() -> list[Exception | None]:
+        box = Box()
+        link = await connect(listener, box)
+        peer, _ = listener.accept()
+        with peer:
+            writing = asyncio.create_task(link.write(b"x" * (64 << 20)))
+            await asyncio.sleep(0)
+            peer.shutdown(socket.SHUT_WR)
+            with pytest.raises(BrokenPipeError):
+                await asyncio.wait_for(writing, 5)
+        return box.lost
+
+    with listen() as listener, asyncio.Runner(loop_factory=loop_factory) as runner:
+        assert runner.run(main()) == [None]
+
+
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
     """A key and a certificate for localhost that signs itself, in one file."""
