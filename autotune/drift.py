@@ -19,6 +19,9 @@ CANARY_FLOOR: Final = 0.05
 CANARY_SCALE: Final = 4.0
 """Robust standard deviations (1.4826 times the median distance from the median) beyond which it is."""
 
+CHANGE_ALONE: Final = 0.1
+"""Change of a canary inside a boot that is no drift while too few other boots show which change is usual."""
+
 FEWEST_OTHERS: Final = 3
 """Boots with a canary that must be known before another is compared with them."""
 
@@ -31,56 +34,74 @@ _ALLOWED: Final = "software power cap"
 
 def find_drifts(trials: Sequence[TrialRecord]) -> dict[int, tuple[str, ...]]:
     """Return for each trial whose boot drifted what was seen, one sentence for each test that it fails."""
-    found = {}
-    canaries = {
-        trial.number: trial.condition.canaries[0].value
-        for trial in trials
-        if trial.condition is not None and trial.condition.canaries
+    heard = {trial.number: trial.condition.canaries for trial in trials if trial.condition is not None}
+    firsts = {number: math.log(canaries[0].value) for number, canaries in heard.items() if canaries}
+    changes = {
+        number: math.log(canaries[-1].value / canaries[0].value)
+        for number, canaries in heard.items()
+        if len(canaries) > 1
     }
+    found = {}
     for trial in trials:
         if trial.condition is None:
             continue
-        others = [value for number, value in canaries.items() if number != trial.number]
-        sentences = (*_judge_canaries(trial.condition.canaries, others), *_judge_gpus(trial.condition))
+        sentences = (
+            *_judge_first(trial.number, firsts),
+            *_judge_change(trial.number, changes, trial.condition.canaries),
+            *_judge_gpus(trial.condition),
+        )
         if sentences:
             found[trial.number] = sentences
     return found
 
 
-def canary_limit(others: Sequence[float]) -> float | None:
-    """Return how far the log of a canary may lie from the median of others; ``None`` with too few of them.
+def limit_of(others: Sequence[float]) -> float | None:
+    """Return how far a log may lie from the median of others; ``None`` with too few of them.
 
-    >>> round(canary_limit([100.0, 101.0, 99.0, 100.0]), 3)
-    0.049
+    >>> round(limit_of([0.00, 0.01, -0.01, 0.00]), 3), round(limit_of([0.1, 0.0, -0.1]), 3)
+    (0.049, 0.593)
     """
     if len(others) < FEWEST_OTHERS:
         return None
-    logs = [math.log(value) for value in others]
-    middle = statistics.median(logs)
-    scale = 1.4826 * statistics.median(abs(log - middle) for log in logs)
+    middle = statistics.median(others)
+    scale = 1.4826 * statistics.median(abs(log - middle) for log in others)
     return max(math.log1p(CANARY_FLOOR), CANARY_SCALE * scale)
 
 
-def _judge_canaries(canaries: Sequence[Figure], others: Sequence[float]) -> list[str]:
-    """Compare the canaries of one boot with each other and with those of the other boots."""
-    sentences = []
-    limit = canary_limit(others)
-    if limit is not None and canaries:
-        change = math.log(canaries[0].value / statistics.median(others))
-        if abs(change) > limit:
-            sentences.append(
-                f"its canary (prefill of fixed prompts) is {_percent(change)} off the median of {len(others)} other boots; "
-                f"{math.expm1(limit):.1%} is the limit"
-            )
-    if len(canaries) > 1:
-        change = math.log(canaries[-1].value / canaries[0].value)
-        allowed = max(math.log1p(CANARY_FLOOR), limit or 0.0)
-        if abs(change) > allowed and _are_apart(canaries[0], canaries[-1]):
-            sentences.append(
-                f"its canary (prefill of fixed prompts) changed by {_percent(change)} while it was measured; "
-                f"{math.expm1(allowed):.1%} is the limit"
-            )
-    return sentences
+def _judge_first(number: int, firsts: Mapping[int, float]) -> list[str]:
+    """Compare the first canary of a boot with those of the other boots."""
+    others = [log for other, log in firsts.items() if other != number]
+    limit = limit_of(others)
+    if number not in firsts or limit is None:
+        return []
+    off = firsts[number] - statistics.median(others)
+    if abs(off) <= limit:
+        return []
+    return [
+        (
+            f"its canary (prefill of fixed prompts) is {_percent(off)} off the median of {len(others)} other boots; "
+            f"{math.expm1(limit):.1%} is the limit"
+        )
+    ]
+
+
+def _judge_change(number: int, changes: Mapping[int, float], canaries: Sequence[Figure]) -> list[str]:
+    """Compare the last canary of a boot with its first; a machine that warms up in every boot does not drift in one."""
+    if number not in changes or not _are_apart(canaries[0], canaries[-1]):
+        return []
+    others = [log for other, log in changes.items() if other != number]
+    limit = limit_of(others)
+    usual = 0.0 if limit is None else statistics.median(others)
+    allowed = math.log1p(CHANGE_ALONE) if limit is None else limit
+    if abs(changes[number] - usual) <= allowed:
+        return []
+    compared = "" if limit is None else f", {_percent(usual)} being usual"
+    return [
+        (
+            f"its canary (prefill of fixed prompts) changed by {_percent(changes[number])} while it was measured{compared}; "
+            f"{math.expm1(allowed):.1%} is the limit"
+        )
+    ]
 
 
 def _are_apart(first: Figure, last: Figure) -> bool:

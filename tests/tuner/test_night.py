@@ -804,7 +804,7 @@ def test_a_boot_that_drifts_is_noted_when_it_ends(tmp_path: Path):
 
     told = [event.sentence for event in night.events if isinstance(event, Noted) and "drifted" in event.sentence]
     assert told == [
-        "this boot drifted: its canary (prefill of fixed prompts) changed by -40.0% while it was measured; 6.1% is the limit"
+        "this boot drifted: its canary (prefill of fixed prompts) changed by -40.0% while it was measured, +0.0% being usual; 5.0% is the limit"
     ]
     canaries = [trial.condition.canaries for trial in night.trials if trial.condition is not None]
     assert canaries[0] == (Figure(100, 6), Figure(100, 6))
