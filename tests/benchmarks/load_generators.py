@@ -109,7 +109,7 @@ class CpuMeter(threading.Thread):
         super().__init__(daemon=True)
         self._process = process
         self._stop_event = threading.Event()
-        self._cpu_s: dict[int, float] = {}
+        self._cpu_s: dict[psutil.Process, float] = {}
         self.samples: list[tuple[float, float]] = []
 
     @property
@@ -124,13 +124,17 @@ class CpuMeter(threading.Thread):
                 for process in [self._process, *self._process.children(recursive=True)]:
                     with contextlib.suppress(psutil.NoSuchProcess):
                         times = process.cpu_times()
-                        self._cpu_s[process.pid] = times.user + times.system
+                        self._cpu_s[process] = times.user + times.system
                 self.samples.append((time.perf_counter(), sum(self._cpu_s.values())))
 
     def finish(self) -> None:
-        """Stop sampling."""
+        """Stop sampling, and end what the process has left behind."""
         self._stop_event.set()
         self.join()
+        for process in self._cpu_s:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if process.is_running():  # and no other process that got its number
+                    process.kill()
 
     def at(self, moment_s: float) -> float:
         """CPU seconds until a moment, between two samples on a line."""
@@ -184,10 +188,8 @@ def run_peer(peer: Peer, cell: Cell, url: str, cache: Path, version: str) -> Row
             code = process.wait(LONGEST_RUN_S)
         except subprocess.TimeoutExpired:
             code = None
-            for child in psutil.Process(process.pid).children(recursive=True):
-                child.kill()
-            process.kill()
-        meter.finish()
+        finally:
+            meter.finish()
     if code != 0:
         tail = (folder / "output.txt").read_text(errors="replace")[-1500:]
         raise RuntimeError(f"{peer.name} ended with {code}: {' '.join(command)}\n{tail}")
