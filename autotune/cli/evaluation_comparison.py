@@ -66,7 +66,7 @@ def say_verdict(comparison: EvaluationComparison) -> str:
         return "no problem was answered in both"
     seen = (
         f"over {render_count(paired.problems, 'problem')} {paired.better} better, {paired.worse} worse; pass@1 "
-        f"{100 * paired.difference:+.1f} points, exact paired test p = {paired.p_different:.2g}"
+        f"{round(100 * paired.difference, 1) + 0.0:+.1f} points, exact paired test p = {paired.p_different:.2g}"
     )
     if paired.p_different > _LEVEL:
         return f"no difference shown: {seen}"

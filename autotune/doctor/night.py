@@ -10,7 +10,7 @@ from typing import Final
 
 from autotune.doctor.finding import Judgement, ok, warning
 from autotune.eta import Durations, learn_durations
-from autotune.evaluation.problem import load_problems
+from autotune.evaluation.problem_source import count_problems
 from autotune.export.findings import Noise, smallest_gain
 from autotune.export.wording import can_prove, render_count, render_duration
 from autotune.interval import ASSUMED_SPREAD
@@ -138,8 +138,9 @@ def assume_measuring_s(settings: StudySettings) -> float:
         for cell in stage.cells
     )
     if evaluation.enabled:
-        waves = math.ceil(len(load_problems(evaluation.problems)) / evaluation.concurrency)
-        total_s += waves * evaluation.max_tokens / ASSUMED_TOKENS_PER_S
+        answers = count_problems(evaluation) * evaluation.samples
+        waves = math.ceil(answers / evaluation.concurrency)
+        total_s += min(waves * evaluation.max_tokens / ASSUMED_TOKENS_PER_S, evaluation.answers_limit_s)
     return total_s
 
 

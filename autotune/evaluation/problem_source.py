@@ -45,6 +45,18 @@ def choose_problems(settings: EvaluationSettings, sandbox: Sandbox) -> tuple[Pro
     return problems[:count]
 
 
+def count_problems(settings: EvaluationSettings) -> int:
+    """How many problems will be asked; of a file some may be left out when it is read with its reference solutions.
+
+    Raises:
+        SettingsError: as :func:`choose_problems`.
+    """
+    if settings.problem_file is None:
+        return len(load_problems(settings.problems))
+    tasks = len(load_tasks(Path(settings.problem_file).expanduser()))
+    return tasks if settings.problems is None else min(tasks, settings.problems)
+
+
 def make_problem(task: EvalPlusTask, sandbox: Sandbox) -> Problem | None:
     """Run the reference solution for the expected values; ``None`` when it gives none that can be compared.
 

@@ -85,7 +85,7 @@ def compare_evaluations(second: EvaluationResult, first: EvaluationResult) -> Ev
             where=f"{first.url} and {second.url}",
             hint="evaluate both with the same --problems or --problem-file and the same version of autotune",
         )
-    here, there = second.settings.model_dump(), first.settings.model_dump()
+    here, there = _stated(second.settings), _stated(first.settings)
     notes = [
         f"{name} differs: {there[name]} in the first, {here[name]} in the second"
         for name in here
@@ -100,6 +100,12 @@ def compare_evaluations(second: EvaluationResult, first: EvaluationResult) -> Ev
             speed = None
             notes.append("speeds are not compared: the answers came at different concurrencies")
     return EvaluationComparison(compare_paired(ours, theirs), speed, tuple(notes))
+
+
+def _stated(settings: EvaluationSettings) -> dict[str, object]:
+    """Everything that was stated, in one flat table."""
+    table = settings.model_dump()
+    return {**table.pop("sampling"), **table}
 
 
 def dump_evaluation(result: EvaluationResult) -> Any:

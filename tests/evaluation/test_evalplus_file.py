@@ -12,7 +12,7 @@ import pytest
 
 from autotune.errors import SettingsError
 from autotune.evaluation.evalplus_file import load_tasks
-from autotune.evaluation.problem_source import choose_problems, make_problem
+from autotune.evaluation.problem_source import choose_problems, count_problems, make_problem
 from autotune.evaluation.sandbox import Sandbox
 from autotune.settings import EvaluationSettings
 from autotune.trial import Verdict
@@ -114,6 +114,9 @@ def test_a_task_whose_results_cannot_be_compared_is_left_out(tmp_path, sandbox):
     problems = choose_problems(EvaluationSettings(problem_file=str(path)), sandbox)
 
     assert [problem.name for problem in problems] == ["HumanEval/900"]
+    assert count_problems(EvaluationSettings(problem_file=str(path))) == 3
+    assert count_problems(EvaluationSettings(problem_file=str(path), problems=2)) == 2
+    assert count_problems(EvaluationSettings(problems=7)) == 7
     with pytest.raises(SettingsError, match="2 coding problems are asked for and 1 of the 3 in the file can be asked"):
         choose_problems(EvaluationSettings(problem_file=str(path), problems=2), sandbox)
 

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import ast
+import json
 import random
 import re
+import signal
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +17,7 @@ from autotune.ddtree.corpus import families
 from autotune.ddtree.corpus.chats import REQUESTS
 from autotune.ddtree.corpus.paraphrase import paraphrase
 from autotune.errors import SettingsError
+from autotune.evaluation.isolated_program import encode
 from autotune.evaluation.problem import (
     DIFFICULTIES,
     HiddenTest,
@@ -21,6 +26,7 @@ from autotune.evaluation.problem import (
     load_problems,
     parse_problems,
 )
+from autotune.evaluation.result_code import is_equal
 from autotune.evaluation.sandbox import Sandbox
 from autotune.trial import Verdict
 
@@ -176,6 +182,90 @@ def test_a_function_that_returns_its_first_argument_passes_nowhere():
     results = list(Sandbox(30.0, 512 << 20).judge_all(programs))
 
     assert {Verdict.WRONG} == {result.verdict for result in results}
+
+
+SWAPPED = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv, ast.Div: ast.Mult,
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
+
+
+class OneChange(ast.NodeTransformer):
+    """Changes one operator or number of a solution, or leaves out one condition."""
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+        self.seen = 0
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        changed = self.generic_visit(node)
+        if isinstance(node, ast.BinOp | ast.BoolOp | ast.AugAssign) and type(node.op) in SWAPPED:
+            if self.is_here():
+                node.op = SWAPPED[type(node.op)]()
+        elif isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPPED:
+            if self.is_here():
+                node.ops[0] = SWAPPED[type(node.ops[0])]()
+        elif isinstance(node, ast.Constant) and type(node.value) is int:
+            if self.is_here():
+                return ast.Constant(node.value + 1)
+        elif isinstance(node, ast.Return) and node.value is not None and self.is_here():
+            return ast.Return(ast.Constant(None))
+        return changed
+
+    def is_here(self) -> bool:
+        self.seen += 1
+        return self.seen - 1 == self.place
+
+
+def mutants(source: str) -> Iterator[str]:
+    """Wrong versions of a solution, one change each; a few change nothing that can be seen."""
+    for place in range(100):
+        change = OneChange(place)
+        tree = change.visit(ast.parse(source))
+        if change.seen <= place:
+            return
+        yield ast.unparse(ast.fix_missing_locations(tree))
+
+
+class TooLong(Exception):
+    pass
+
+
+def fails(problem: Problem, source: str) -> bool:
+    """Whether a wrong version of our own solution fails a hidden test, or does not end."""
+
+    def stop(_number: int, _frame: object) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, stop)
+    scope: dict[str, Any] = {}
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        exec(source, scope)  # noqa: S102 - written above
+        for test in problem.tests:
+            result = scope[problem.entry_point](*ast.literal_eval(f"({test.arguments},)"))
+            if not is_equal(test.expected, json.loads(encode(result))):
+                return True
+    except Exception:  # noqa: BLE001 - however it fails, it fails
+        return True
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return False
+
+
+def test_the_hidden_tests_fail_nearly_every_solution_with_one_mistake():
+    """Each problem fails most of the solutions with one operator, number or result changed, all of them over nineteen in twenty."""
+    killed: dict[str, list[bool]] = {
+        problem.entry_point: [fails(problem, mutant) for mutant in mutants(SOLUTIONS[problem.entry_point])]
+        for problem in load_problems()
+    }
+
+    every = [is_killed for found in killed.values() for is_killed in found]
+    assert len(every) > 400
+    assert sum(every) / len(every) > 0.95
+    assert [name for name, found in killed.items() if not found or sum(found) < len(found) / 2] == []
 
 
 def test_solutions_and_problems_are_the_same_names():
