@@ -50,6 +50,11 @@ _CAUSES: Final[Mapping[str, tuple[str, str]]] = {
 }
 """What SQLite says -> what happened, and what to do next."""
 
+_REMOVED: Final = (
+    "its file, or the whole folder, was removed while it was in use",
+    "put the folder of the study back and run the same command again; without it, that command begins anew",
+)
+
 
 class TrialStore:
     """One study in an Optuna storage: attributes of the study, and trials made of attributes.
@@ -206,13 +211,16 @@ def _reached(storage: RDBStorage) -> Iterator[None]:
     try:
         yield
     except (sqlalchemy.exc.SQLAlchemyError, StorageInternalError) as error:
+        url = storage.engine.url
+        is_file = url.get_backend_name() == "sqlite"
         said = str(error.__cause__ if isinstance(error, StorageInternalError) and error.__cause__ else error)
         what, hint = next(
             (cause for words, cause in _CAUSES.items() if words in said),
             ((said or type(error).__name__).splitlines()[0], "see to the storage, then run the same command again"),
         )
-        url = storage.engine.url
-        where = url.database if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+        if is_file and url.database and not Path(url.database).exists():  # SQLite calls a file without a name read-only
+            what, hint = _REMOVED
+        where = url.database if is_file else url.render_as_string(hide_password=True)
         raise HostError(f"the study's storage failed: {what}", where=where, hint=hint) from error
 
 

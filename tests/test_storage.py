@@ -71,6 +71,15 @@ def test_a_database_that_cannot_be_written_is_the_hosts_fault(store: TrialStore)
         store.write("a", 2)
 
 
+def test_a_database_that_is_removed_while_it_is_in_use_is_not_called_read_only(store: TrialStore, tmp_path: Path):
+    (tmp_path / "study.db").unlink()
+
+    with pytest.raises(HostError, match="was removed while it was in use") as failure:
+        store.write("a", 2)
+
+    assert "begins anew" in (failure.value.hint or "")
+
+
 @pytest.mark.parametrize(
     "use",
     [
