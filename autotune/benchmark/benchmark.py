@@ -132,7 +132,8 @@ class Benchmark:
             load = CellLoad(client, file, cell.concurrency, self._clock, self._on_record)
             await self._get_to_know(load, probe)
             await self._warm_up(load, cell)
-            flush, batches = await self._prepare(settings, load, probe, file)
+            prompts = self._open_prompts(load)
+            flush, batches = await self._prepare(settings, prompts, probe, file)
             before = await self._look(probe)
             cpu_s = time.process_time()
             client.lateness.take()
@@ -149,7 +150,7 @@ class Benchmark:
                     repeats += [dataclasses.replace(repeat, round=done) for repeat in sent]
                     if not self._wants_round(cell, repeats):
                         break
-                    flush, batches = await self._prepare(settings, load, probe, file, done + 1)
+                    flush, batches = await self._prepare(settings, prompts, probe, file, done + 1)
             watch.check(cell.name)
             lateness = client.lateness.take()
             cpu_s = time.process_time() - cpu_s
@@ -192,7 +193,7 @@ class Benchmark:
             return measurement
 
     async def _prepare(
-        self, settings: CellSettings, load: CellLoad, probe: ServerProbe, file: RecordFile, number: int = 0
+        self, settings: CellSettings, prompts: PromptSet, probe: ServerProbe, file: RecordFile, number: int = 0
     ) -> tuple[Flush, list[list[ChatRequest]]]:
         """Return the requests of each repeat of a round, new to the server's prefix cache, and how they became so.
 
@@ -200,7 +201,7 @@ class Benchmark:
         """
         cell, mix, count = settings.cell, settings.mix or self._settings.mix, self._settings.repeats
         requests = settings.requests or max(cell.concurrency, _FEWEST_REQUESTS)
-        flush, nonce, batches = await self._renew(load, probe, cell, range(count), requests, mix)
+        flush, nonce, batches = await self._renew(prompts, probe, cell, range(count), requests, mix)
         file.append(self._describe(cell, flush, nonce, mix))
         return flush, [
             self._render(batch, number * count + repeat, self._settings.output_tokens)
@@ -209,7 +210,7 @@ class Benchmark:
 
     async def _renew(
         self,
-        load: CellLoad,
+        prompts: PromptSet,
         probe: ServerProbe,
         cell: Cell,
         repeats: Sequence[int],
@@ -217,12 +218,14 @@ class Benchmark:
         mix: Mapping[str, float],
     ) -> tuple[Flush, str | None, list[tuple[Prompt, ...]]]:
         """Empty the prefix cache, or make prompts new to it; return the prompts of each repeat."""
-        prompts = self._open_prompts(load)
         flush = await probe.flush_cache()
         nonce = None if flush is Flush.DONE else draw_nonce()
+        had_asked = prompts.has_asked
         for repeat in repeats:
             await prompts.prepare(cell, repeat, requests, mix, nonce)
-        if prompts.has_asked and flush is Flush.DONE:  # asking has put beginnings of these prompts into the cache
+        if (
+            prompts.has_asked and not had_asked and flush is Flush.DONE
+        ):  # asking has put beginnings of these prompts into the cache
             flush = await probe.flush_cache()
         nonce = None if flush is Flush.DONE else draw_nonce()
         return flush, nonce, [await prompts.prepare(cell, repeat, requests, mix, nonce) for repeat in repeats]
@@ -269,7 +272,7 @@ class Benchmark:
             load = CellLoad(client, file, 1, self._clock)
             await self._get_to_know(load, probe)
             _flush, _nonce, (prompts,) = await self._renew(
-                load, probe, cell, (_CANARY_REPEAT,), 1 + _CANARY_REQUESTS, ONLY_CODE
+                self._open_prompts(load), probe, cell, (_CANARY_REPEAT,), 1 + _CANARY_REQUESTS, ONLY_CODE
             )
             with PauseWatch() as watch:
                 repeat = await load.measure(self._render(prompts, _CANARY_REPEAT, 1))
