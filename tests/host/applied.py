@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -40,13 +41,13 @@ def finished_study(
         server: settings of the server instead of the usual ones.
     """
     where = {"host": host.alias(user), "ssh_config": str(lab.ssh_config(host, is_forwarded=is_forwarded))}
-    write_study(folder / "studies" / "sample", _settings(where, server))
+    _copy_study(host, _settings(where, server), folder)
     return folder
 
 
 def finished_study_on_host(folder: Path, host: Container, **server: Any) -> None:
     """Write the same study onto the host, below :data:`ON_HOST`; its tuner is to run there."""
-    write_study(folder / "studies" / "sample", _settings({}, server))
+    _copy_study(host, _settings({}, server), folder)
     target = host.root / ON_HOST.relative_to("/")
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(folder, target)
@@ -71,6 +72,15 @@ def run_command(host: Container) -> list[str]:
 def active_state(host: Container) -> str:
     """Return how the service stands."""
     return host.shell(f"systemctl show -p ActiveState --value {UNIT}").strip()
+
+
+def _copy_study(host: Container, settings: StudySettings, folder: Path) -> None:
+    """Put a copy of the study into a folder; it is written once for all tests of a host, beside the host's disk."""
+    digest = hashlib.sha256(settings.model_dump_json().encode()).hexdigest()
+    written = host.folder / "studies" / digest / "sample"
+    if not written.exists():
+        write_study(written, settings)
+    shutil.copytree(written, folder / "studies" / "sample")
 
 
 def _settings(deployment: dict[str, Any], server: dict[str, Any]) -> StudySettings:

@@ -29,6 +29,19 @@ PACKAGES = {
 }
 
 
+LONGEST = (
+    "test_whole_night.py",
+    "test_faults.py",
+    "test_dry_run.py",
+    "test_each_rollback_takes_one_apply_back",
+    "test_an_apply_puts_the_result_into_service",
+    "test_apply.py",
+    "test_systemd_over_ssh.py",
+    "test_restore.py",
+)
+"""Parts of the names of tests that take long, longest first: begun last, they would keep a machine waiting for one."""
+
+
 def find_obstacle() -> str | None:
     """Say why there can be no test host here; ``None`` when there can."""
     if os.geteuid() != 0:
@@ -44,6 +57,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(item.path).is_relative_to(Path(__file__).parent):
             item.add_marker("host")
+    items[:] = _begin_with_longest(items)
+
+
+def _begin_with_longest(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Order tests by how long they take; a process is handed two at first, so each of the first has a short one behind it."""
+    rank = {item: next((i for i, part in enumerate(LONGEST) if part in item.nodeid), len(LONGEST)) for item in items}
+    ordered = sorted(items, key=rank.__getitem__)
+    first = [item for item in ordered if rank[item] < 2]
+    count = min(len(first), len(ordered) - len(first))
+    short = ordered[len(ordered) - count :]
+    pairs = [item for pair in zip(first, short, strict=False) for item in pair]
+    return [*pairs, *first[count:], *ordered[len(first) : len(ordered) - count]]
 
 
 @pytest.fixture(scope="session")
