@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from autotune.benchmark.chat_chunk import ChatChunk, Usage, explain_error, parse_chunk, parse_usage
 from autotune.benchmark.chat_stream import ChatStream
+from autotune.benchmark.native_chunk import NativeReader
 from autotune.benchmark.request_record import Outcome, RequestRecord
 from autotune.benchmark.server_info import read_info
 from autotune.benchmark.server_log import mean_accept_length, parse_line, parse_lines, parse_message
@@ -140,6 +141,27 @@ EVENTS = st.lists(
     max_size=8,
 ).map(b"".join)
 CUTS = st.binary(max_size=24).map(lambda sizes: [size % 40 + 1 for size in sizes])
+NATIVE_NAMES = (
+    "text",
+    "output_ids",
+    "meta_info",
+    "completion_tokens",
+    "finish_reason",
+    "type",
+    "spec_verify_ct",
+    "error",
+)
+NATIVE_WRAPPERS: tuple[Callable[[Any], Any], ...] = (
+    lambda value: value,
+    lambda info: {"text": "the text", "meta_info": info},
+    lambda text: {"text": text, "output_ids": [1], "meta_info": {"completion_tokens": 2}},
+)
+NATIVE_EVENTS = st.lists(
+    st.tuples(st.sampled_from(NATIVE_WRAPPERS), values(*NATIVE_NAMES)).map(
+        lambda pair: json.dumps(pair[0](pair[1])).encode()
+    ),
+    max_size=4,
+)
 HTTP = raw(
     texts(
         *("HTTP/1.1 200 OK\r\n", "HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.0 200 OK\r\n", "HTTP/1.1 204 No Content\r\n"),
@@ -351,6 +373,17 @@ def check_counts(usage: Usage) -> None:
     assert all(count is None or (type(count) is int and count >= 0) for count in usage)
 
 
+def check_native(events: list[bytes]) -> None:
+    """As :func:`check_chunk`, for the events of one answer of ``/generate``."""
+    reader = NativeReader()
+    for data in events:
+        chunk = reader.read(data)
+        for text in (chunk.content, chunk.finish_reason or "", chunk.error or ""):
+            text.encode()
+        if chunk.usage is not None:
+            check_counts(chunk.usage)
+
+
 def check_usage(value: Any) -> None:
     """As :func:`check_counts`, for any JSON value."""
     usage = parse_usage(value)
@@ -483,6 +516,7 @@ TARGETS = (
         st.one_of(CHUNKS, raw(texts('{"choices":[{"delta":{"content":"', "\\ud800", '"}}]}', "{}", "[" * 50))),
         check_chunk,
     ),
+    Target("event of /generate", NATIVE_EVENTS, check_native),
     Target("usage", values(*CHUNK_NAMES), check_usage),
     Target("chat stream", st.tuples(EVENTS, CUTS), check_stream),
     Target("HTTP wire", st.tuples(HTTP, CUTS), check_wire),
