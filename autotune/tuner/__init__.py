@@ -139,7 +139,7 @@ def restore(settings: StudySettings, space: SearchSpace, *, directory: Path | No
     folder = (directory or STUDIES / settings.name).absolute()
     dialect = open_dialect(settings, space)
     is_left = (folder / "host.json").exists()
-    with open_deployment(settings, space, dialect, folder) as deployment:
+    with open_deployment(settings, space, dialect, folder, only_restores=True) as deployment:
 
         def check() -> None:
             try:
@@ -166,7 +166,14 @@ def open_dialect(settings: StudySettings, space: SearchSpace) -> ServerDialect:
     return SglangDialect(space, settings.server)
 
 
-def open_deployment(settings: StudySettings, space: SearchSpace, dialect: ServerDialect, directory: Path) -> Deployment:
+def open_deployment(
+    settings: StudySettings,
+    space: SearchSpace,
+    dialect: ServerDialect,
+    directory: Path,
+    *,
+    only_restores: bool = False,
+) -> Deployment:
     """Return the host that a study names, not yet taken."""
     baseline = dialect.render_launch(space.resolve(settings.baseline))
     if settings.deployment.kind == "systemd":
@@ -177,6 +184,7 @@ def open_deployment(settings: StudySettings, space: SearchSpace, dialect: Server
             tuned_flags=space.tuned_flags,
             folder=directory,
             check=check_nothing_open,
+            only_restores=only_restores,
         )
     return LocalDeployment(
         baseline=baseline,
