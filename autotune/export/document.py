@@ -83,6 +83,7 @@ def _trial(trial: TrialRecord, findings: Findings) -> dict[str, Any]:
                 "prefill_tokens_per_s": _figure(cell.prefill_tokens_per_s),
                 "latencies": cell.latencies and asdict(cell.latencies),
                 "accept_length": _figure(cell.accept_length),
+                "step_time_s": _figure(cell.step_time_s),
                 "requests": cell.requests,
                 "succeeded": cell.succeeded,
                 "notes": list(cell.notes),

@@ -67,7 +67,13 @@ def describe_measured(view: StudyView, findings: Findings) -> list[tuple[str, st
         ),
         ("speed", "decode-only tokens/s by the server's usage; geometric mean over contexts"),
         ("sampling", _sampling(benchmark.sampling)),
-        ("prompts", "the same prompts in the same order with the same seeds for every trial"),
+        (
+            "prompts",
+            (
+                f"{_describe_mix(benchmark.mix)}; as many tokens as the context by the server's count, the same prompts in "
+                "the same order with the same seeds for every trial"
+            ),
+        ),
         (
             "search",
             (
@@ -138,3 +144,13 @@ def describe_details(view: StudyView, findings: Findings) -> list[tuple[str, str
 
 def _json(data: Mapping[str, Any]) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False, default=str)
+
+
+def _describe_mix(mix: Mapping[str, float]) -> str:
+    """Say the shares of the kinds of prompts.
+
+    >>> _describe_mix({"code": 2.0, "chat": 1.0, "long": 1.0})
+    '50 % code, 25 % chat, 25 % long'
+    """
+    whole = sum(mix.values())
+    return ", ".join(f"{100 * share / whole:.0f} % {kind}" for kind, share in mix.items())

@@ -229,6 +229,7 @@ def _cell_row(cell: CellMeasurement, who: str, *, is_recommended: bool) -> dict[
         "ttft": UNKNOWN if cell.ttft_s is None else f"{cell.ttft_s.value:.3f}",
         "tpot": UNKNOWN if tpot is None else f"{1000 * tpot.value:.2f}",
         "accept": UNKNOWN if cell.accept_length is None else f"{cell.accept_length.value:.2f}",
+        "step": UNKNOWN if cell.step_time_s is None else f"{1000 * cell.step_time_s.value:.1f}",
         "requests": f"{cell.succeeded} of {cell.requests}",
         "notes": clean("; ".join(cell.notes)),
     }
