@@ -24,6 +24,7 @@ from autotune.benchmark.server_log import parse_lines
 from autotune.benchmark.server_probe import Flush, ServerProbe
 from autotune.benchmark.success_rate import SuccessCount
 from autotune.benchmark.testimony import Snapshot, hear
+from autotune.benchmark.text_sanity import look_at_text, render_sanity
 from autotune.benchmark.workload import (
     CHARACTERS_PER_TOKEN,
     ONLY_CODE,
@@ -186,7 +187,12 @@ class Benchmark:
                 accept_length=heard.accept_length,
                 step_time_s=heard.step_time_s,
                 foreign=heard.foreign,
-                notes=(*heard.notes, *find_complaints(records, lateness), *measurement.notes),
+                notes=(
+                    *render_sanity(look_at_text(records)),
+                    *heard.notes,
+                    *find_complaints(records, lateness),
+                    *measurement.notes,
+                ),
             )
             generator = {"cpu_s": cpu_s, "lateness": dataclasses.asdict(lateness)}
             file.append({"type": "measured", "generator": generator, **dataclasses.asdict(measurement)})

@@ -50,6 +50,17 @@ def answer_steadily(scripts: Scripts, request: dict[str, Any]) -> Script:
     return steady(min(request["max_tokens"], 17), 4, 0.01)
 
 
+def test_text_that_looks_like_none_is_the_first_thing_said_of_a_cell(tmp_path: Path):
+    def repeat(_scripts: Scripts, _request: dict[str, Any]) -> Script:
+        pieces = [(0.005, content("no no no no no no no no no ", at * 2)) for at in range(1, 9)]
+        return [(0.0, ROLE), *pieces, (0.0, STOP + usage(16) + DONE)]
+
+    with running(Scripts(repeat)) as server:
+        measured = Benchmark(server.url, make_settings(), tmp_path / "records.jsonl").measure_cell(SINGLE)
+
+    assert measured.notes[0] == "degenerate text: 8 of 8 answers repeat themselves at the end"
+
+
 def test_a_cell_is_measured_end_to_end_over_http(tmp_path: Path):
     with running(Scripts(answer_steadily)) as server:
         benchmark = Benchmark(server.url, make_settings(), tmp_path / "deep" / "records.jsonl", speculative=False)
