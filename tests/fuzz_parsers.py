@@ -28,7 +28,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from autotune.errors import AutotuneError
 from tests.fuzz_targets import TARGETS, Target
 
-BATCH = 1000
+BATCH = 250
 LONGEST_S = 10.0
 
 

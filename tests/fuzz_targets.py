@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,15 +20,23 @@ from autotune.benchmark.chat_chunk import ChatChunk, Usage, explain_error, parse
 from autotune.benchmark.chat_stream import ChatStream
 from autotune.benchmark.native_chunk import NativeReader
 from autotune.benchmark.request_record import Outcome, RequestRecord
+from autotune.benchmark.saved_result import load_result
 from autotune.benchmark.server_info import read_info
 from autotune.benchmark.server_log import mean_accept_length, parse_line, parse_lines, parse_message
 from autotune.benchmark.sse import SseDecoder, SseEvent
 from autotune.benchmark.text_sanity import look_at_text
 from autotune.benchmark.wire import _Connection
+from autotune.deployment import gpu, gpu_activity
 from autotune.deployment.journal import parse_entries
+from autotune.deployment.port_owner import parse_owners
 from autotune.deployment.unit_file import parse_service, parse_settings, split_words
+from autotune.errors import AutotuneError
+from autotune.evaluation.evalplus_file import load_tasks
 from autotune.evaluation.extract import Extraction, extract_code, has_definition
+from autotune.evaluation.saved_evaluation import load_evaluation
+from autotune.initial_study import discovery
 from autotune.initial_study.help_text import parse_help
+from autotune.initial_study.request_lengths import read_lengths
 from autotune.servers.server_metrics import parse_metrics, subtract
 from autotune.servers.sglang_log import classify_failure, find_fatal_line
 from autotune.servers.sglang_traffic import count_in_loads, count_in_metrics
@@ -490,10 +500,97 @@ def check_journal(data: bytes) -> None:
     parse_entries(data)
 
 
+def check_tools(text: str) -> None:
+    """What the tools of a host print."""
+    gpu.parse_nvidia(text, text)
+    gpu.parse_rocm(text)
+    gpu_activity.parse_nvidia(text)
+    gpu_activity.parse_rocm(text)
+    discovery.parse_nvidia(text)
+    discovery.parse_rocm(text)
+    parse_owners(text)
+    read_lengths(text.split("\n"))
+
+
+def check_saved(data: bytes) -> None:
+    """A file of results that somebody names is one, or an error of ours."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "saved.json"
+        path.write_bytes(data)
+        for load in (load_result, load_evaluation, load_tasks):
+            with contextlib.suppress(AutotuneError):
+                load(path)
+
+
 def check_help(text: str) -> None:
     """Flags, whatever a program prints."""
     parse_help(text)
 
+
+TOOLS = texts(
+    *(
+        "0, 81559 MiB, 1234 MiB\n",
+        "GPU-1a2b, 4096, 81559\n",
+        "1234, GPU-1a2b, 512 MiB\n",
+        "[N/A]",
+        "[Not Supported]",
+        "NVIDIA H200, ",
+        "\n",
+        ", ",
+    ),
+    *(
+        '{"card0": {"VRAM Total Memory (B)": "1", "VRAM Total Used Memory (B)": "x"}}',
+        '{"card0": {}}',
+        "{",
+        "}",
+        "[]",
+        "null",
+        '"card1": 3',
+    ),
+    *(
+        'LISTEN 0 128 127.0.0.1:30000 0.0.0.0:* users:(("python",pid=12,fd=3))\n',
+        "users:((",
+        "pid=",
+        "[::]:22",
+        "*:80 ",
+        "0x1f",
+    ),
+    *(
+        "Prefill batch, #new-seq: 1, #new-token: 9, #cached-token: 0, #running-req: 1\n",
+        "#new-token: 99999999999999999999",
+        "1e999",
+        "-1",
+    ),
+)
+SAVED_NAMES = (
+    *(
+        "kind",
+        "version",
+        "cells",
+        "cell",
+        "context",
+        "concurrency",
+        "measurement",
+        "value",
+        "count",
+        "low",
+        "high",
+        "results",
+        "problem",
+    ),
+    *(
+        "verdict",
+        "task_id",
+        "prompt",
+        "entry_point",
+        "canonical_solution",
+        "base_input",
+        "plus_input",
+        "contract",
+        "atol",
+        "assertion",
+    ),
+)
 
 INFO_WRAPPERS: tuple[Callable[[Any], Any], ...] = (
     lambda value: value,
@@ -535,4 +632,10 @@ TARGETS = (
         check_journal,
     ),
     Target("help text", HELP, check_help),
+    Target("tools of a host", TOOLS, check_tools),
+    Target(
+        "saved results",
+        st.one_of(values(*SAVED_NAMES).map(lambda value: json.dumps(value).encode()), st.binary()),
+        check_saved,
+    ),
 )

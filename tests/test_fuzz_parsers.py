@@ -13,7 +13,11 @@ from tests.fuzz_parsers import run
 from tests.fuzz_targets import Target
 
 
-def test_what_a_reader_raises_is_found_in_its_smallest_form(capsys: pytest.CaptureFixture[str]):
+def test_what_a_reader_raises_is_found_in_its_smallest_form(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(fuzz_parsers, "BATCH", 3000)
+
     def check(data: bytes) -> None:
         if b"\xff" in data and len(data) > 3:
             raise LookupError("mine")
