@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 
 from autotune.apply.archive import Archive
 from autotune.apply.export_file import DROP_IN_NAME, ExportFile
@@ -15,7 +15,7 @@ from autotune.deployment.data_path import open_data_path
 from autotune.deployment.host import Host
 from autotune.deployment.host_files import read_file
 from autotune.deployment.lease import Lease
-from autotune.deployment.leftovers import clear_way
+from autotune.deployment.leftovers import Interruptible, clear_way
 from autotune.deployment.open_host import open_host
 from autotune.deployment.systemd_unit import trial_drop_in_path, validate_unit_name
 from autotune.deployment.unit_reader import read_state
@@ -89,7 +89,7 @@ def open_site(
     *,
     name: str | None,
     clock: Clock,
-    interruptible: Callable[[], AbstractContextManager[None]],
+    interruptible: Interruptible,
     say: Callable[[str], None],
     on_wait: Callable[[str, float], None],
 ) -> Iterator[Site]:
@@ -112,7 +112,7 @@ def open_site(
     deployment = settings.deployment
     with open_host(deployment) as host:
         unit = find_own_name(host, validate_unit_name(deployment.unit or ""))
-        _clear_way(host, unit, clock, say)
+        _clear_way(host, unit, clock, say, interruptible)
         state = read_state(host, unit)
         lease = Lease(host, unit, lease_s=deployment.lease_s, study=settings.name)
         record = UnitRecord(
@@ -148,10 +148,10 @@ def open_site(
             lease.release()
 
 
-def _clear_way(host: Host, unit: str, clock: Clock, say: Callable[[str], None]) -> None:
+def _clear_way(host: Host, unit: str, clock: Clock, say: Callable[[str], None], interruptible: Interruptible) -> None:
     """Finish what tuners that are gone have left, and refuse a trial that nobody can take away."""
     findings: list[str] = []
-    clear_way(host, unit, None, clock, findings)
+    clear_way(host, unit, None, clock, findings, interruptible)
     for sentence in findings:
         say(sentence)
     path = trial_drop_in_path(unit)

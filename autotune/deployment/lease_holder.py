@@ -61,6 +61,11 @@ class LeaseHolder:
             return True
         return namespace == self.place[2] and not self.process.is_alive()
 
+    @property
+    def is_this_process(self) -> bool:
+        """Whether this very process has taken the lease, whatever its token says now."""
+        return self.process == identify_self() and self.place == _find_place()
+
 
 def find_timer(unit: str, token: str) -> str:
     """Return the name of the timer of a lease; the token keeps a new one apart from one that is just ending.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +20,18 @@ from autotune.errors import HostBusyError, HostError
 _RESTORE_TIMEOUT_S: Final = 900.0
 _LOOK_AGAIN_S: Final = 1.0
 
+Interruptible = Callable[[], AbstractContextManager[None]]
+"""Opens a block that a signal may end at once: nothing is left half done by that."""
 
-def clear_way(host: Host, unit: str, token: str | None, clock: Clock, findings: list[str]) -> LeaseHolder | None:
+
+def clear_way(
+    host: Host,
+    unit: str,
+    token: str | None,
+    clock: Clock,
+    findings: list[str],
+    interruptible: Interruptible = contextlib.nullcontext,
+) -> LeaseHolder | None:
     """See to it that nobody else holds a lease on the host.
 
     A lease whose time is over, or whose tuner has died on this very machine, is ended by running the host's own restore
@@ -31,6 +43,7 @@ def clear_way(host: Host, unit: str, token: str | None, clock: Clock, findings: 
         token: of the record that lies with the study; ``None`` when there is none.
         clock: what is waited by.
         findings: what was found and done is added here.
+        interruptible: lets a signal end a wait for the host; what the host has begun, it ends all the same.
 
     Returns:
         The lease of this study's dead tuner, to be taken over; ``None`` when the way is free.
@@ -40,7 +53,7 @@ def clear_way(host: Host, unit: str, token: str | None, clock: Clock, findings: 
         HostError: leftovers cannot be put back.
     """
     for folder in _list_leases(host):
-        _wait_for_host(host, folder, clock, findings)
+        _wait_for_host(host, folder, clock, findings, interruptible)
         data = read_file(host, f"{folder}/lease")
         if data is None:
             continue
@@ -51,7 +64,7 @@ def clear_way(host: Host, unit: str, token: str | None, clock: Clock, findings: 
         if folder == find_folder(unit) and holder.token == token:
             findings.append(f"an earlier tuner of this study has ended without restoring: {holder.holder}")
             return holder
-        _finish(host, folder, holder)
+        _finish(host, folder, holder, interruptible)
         if holder.is_gone and parse_lines(read_file(host, f"{folder}/restored") or b"").get("drop_in") != "left":
             forget_record(holder)
         why = "has ended" if holder.is_gone else "was not heard of any more"
@@ -105,7 +118,7 @@ def _list_leases(host: Host) -> list[str]:
     return sorted(str(Path(line).parent) for line in host.run(command, is_idempotent=True).text.splitlines())
 
 
-def _wait_for_host(host: Host, folder: str, clock: Clock, findings: list[str]) -> None:
+def _wait_for_host(host: Host, folder: str, clock: Clock, findings: list[str], interruptible: Interruptible) -> None:
     """Wait while the host itself is putting a service back."""
     started = clock.monotonic()
     while (data := read_file(host, f"{folder}/lease")) is not None:
@@ -120,27 +133,29 @@ def _wait_for_host(host: Host, folder: str, clock: Clock, findings: list[str]) -
                 where=host.name,
                 hint=f"see journalctl -u {holder.timer.removesuffix('.timer')} there",
             )
-        clock.sleep(_LOOK_AGAIN_S)
+        with interruptible():
+            clock.sleep(_LOOK_AGAIN_S)
 
 
-def _finish(host: Host, folder: str, holder: LeaseHolder) -> None:
+def _finish(host: Host, folder: str, holder: LeaseHolder, interruptible: Interruptible) -> None:
     """Run the host's own restore now, instead of when its timer would."""
     script = f"{folder}/restore-now.sh"
     write_file(host.run_as_root, script, RESTORE_SCRIPT.read_bytes(), 0o755)
     command = ("systemd-run", "--quiet", "--collect", "--wait", "--service-type=oneshot", "--no-ask-password")
     name = f"{holder.timer.removesuffix('.timer')}-now"
-    output = host.run_as_root(
-        (
-            *command,
-            f"--unit={name}",
-            "--property=TimeoutStartSec=infinity",
-            "/bin/sh",
-            script,
-            folder,
-            holder.plain_token,
-        ),
-        timeout_s=_RESTORE_TIMEOUT_S,
-    )
+    with interruptible():
+        output = host.run_as_root(
+            (
+                *command,
+                f"--unit={name}",
+                "--property=TimeoutStartSec=infinity",
+                "/bin/sh",
+                script,
+                folder,
+                holder.plain_token,
+            ),
+            timeout_s=_RESTORE_TIMEOUT_S,
+        )
     if output.exit_code != 0:
         raise HostError(
             f"what the tuner {holder.holder} left on {holder.unit} cannot be put back: {output.complaint}",

@@ -26,7 +26,7 @@ from autotune.deployment.host_record import delete_record
 from autotune.deployment.journal import InvocationJournal
 from autotune.deployment.lease import Lease
 from autotune.deployment.lease_holder import LeaseHolder, is_restoring, read_holder
-from autotune.deployment.leftovers import clear_way, read_own_restore
+from autotune.deployment.leftovers import Interruptible, clear_way, read_own_restore
 from autotune.deployment.port_owner import PortOwner
 from autotune.deployment.stopping import Stopper
 from autotune.deployment.sudo_rights import check_rights
@@ -82,6 +82,7 @@ class SystemdDeployment(Deployment):
         clock: what is waited by.
         check: told host and service before the first change; raises when something else is under way there.
         only_restores: take nothing where nothing is left to put back, whatever the unit has become since.
+        interruptible: lets a signal end a wait for a host that restores itself.
     """
 
     def __init__(
@@ -95,9 +96,11 @@ class SystemdDeployment(Deployment):
         clock: Clock | None = None,
         check: Callable[[Host, str], None] = lambda _host, _unit: None,
         only_restores: bool = False,
+        interruptible: Interruptible = contextlib.nullcontext,
     ) -> None:
         self._check = check
         self._only_restores = only_restores
+        self._interruptible = interruptible
         self._host = host
         self._settings = settings
         self._baseline = baseline
@@ -166,7 +169,7 @@ class SystemdDeployment(Deployment):
         if not is_done:
             check_rights(self._host, self._name)
         token = None if self._record is None else self._record.token
-        dead = clear_way(self._host, self._name, token, self._clock, self._findings)
+        dead = clear_way(self._host, self._name, token, self._clock, self._findings, self._interruptible)
         if is_done:
             return
         if self._record is None:  # else the unit may be half changed, and is read when it has been put back
@@ -187,7 +190,12 @@ class SystemdDeployment(Deployment):
     def _learn(self, dead: LeaseHolder | None) -> None:
         """Find out under our lease how the service stands, and what a record of an earlier command means now."""
         record = self._record
-        state = read_state(self._host, self._name)
+        try:
+            state = read_state(self._host, self._name)
+        except UnitStateError as error:
+            if record is None:
+                raise
+            raise self._clear_after(error) from error
         if record is None:
             self._was_up = state.is_up
             facts = None if state.main_pid is None else read_process(self._host, state.main_pid)
@@ -195,13 +203,14 @@ class SystemdDeployment(Deployment):
                 check_process(self._unit, state.main_pid, facts, self._tuned_flags, self._where)
                 self._check_address(facts.command)
             return
-        self._was_up = record.was_up
         if dead is None:
             self._findings.append(self._explain_record(record))
             is_clean = read_file(self._host, trial_drop_in_path(self._name)) is None
             if is_clean and state.is_up and state.invocation_id != record.invocation:
-                record = self._with_baseline(record, state)
+                is_meant_to_run = record.was_up or state.invocation_id not in record.baselines  # started by somebody since
+                record = replace(self._with_baseline(record, state), was_up=is_meant_to_run)
             record = replace(record, machine=self._read_machine(), is_stopped=True)
+        self._was_up = record.was_up
         self._remember(replace(record, token=self._lease.token))
 
     def _explain_record(self, record: UnitRecord) -> str:
@@ -518,6 +527,10 @@ class SystemdDeployment(Deployment):
                 if self._take_again():
                     continue
                 self._learn_from_host(error)
+            except UnitStateError as error:
+                if not self._is_unit_gone():
+                    raise
+                raise self._clear_after(error) from error
             return
 
     def _tell_changes(self) -> None:
@@ -542,7 +555,8 @@ class SystemdDeployment(Deployment):
         record = self._need_record()
         state = read_state(self._host, self._name)
         trouble: HostError | None = None
-        is_other = state.active_state not in {"inactive", "failed"} and state.invocation_id not in record.baselines
+        is_wanted = record.was_up and state.invocation_id in record.baselines
+        is_other = state.active_state not in {"inactive", "failed"} and not is_wanted
         if record.drop_in and is_other:
             try:
                 self._remember(replace(record, is_stopped=True))
@@ -554,11 +568,7 @@ class SystemdDeployment(Deployment):
         if self._put_drop_in_away(self._need_record()) is Removal.LEFT:
             self._start_baseline()
             self._start_dependants()
-            raise RestoreError(
-                f"{trial_drop_in_path(self._name)} was changed by somebody else, so it was left as it is",
-                where=self._host.name,
-                hint=f"remove it if nobody needs it, then systemctl daemon-reload and systemctl restart {self._name}",
-            )
+            raise self._explain_left_drop_in(f" and systemctl restart {self._name}")
         self._start_baseline()
         self._start_dependants()
         self._drop_in.forget()
@@ -568,6 +578,40 @@ class SystemdDeployment(Deployment):
 
     def _put_drop_in_away(self, record: UnitRecord) -> Removal:
         return self._drop_in.remove((record.drop_in,), made_folder=record.made_folder)
+
+    def _explain_left_drop_in(self, then: str) -> RestoreError:
+        return RestoreError(
+            f"{trial_drop_in_path(self._name)} was changed by somebody else, so it was left as it is",
+            where=self._host.name,
+            hint=f"remove it if nobody needs it, then systemctl daemon-reload{then}",
+        )
+
+    def _is_unit_gone(self) -> bool:
+        try:
+            read_state(self._host, self._name)
+        except UnitStateError:
+            return True
+        return False
+
+    def _clear_after(self, gone: UnitStateError) -> RestoreError:
+        """Take away what is left of ours where somebody has removed the service itself; return what to say of it.
+
+        Raises:
+            RestoreError: our drop-in was changed by somebody else; the record stays until it is removed.
+        """
+        record = self._need_record()
+        if self._put_drop_in_away(record) is Removal.LEFT:
+            raise self._explain_left_drop_in(", and run autotune restore") from gone
+        self._drop_in.forget()
+        delete_record(self._record_path)
+        self._record = None
+        ran = "ran" if record.was_up else "was there"
+        return RestoreError(
+            f"{self._name}, which {ran} before, was removed by somebody: {gone.message}; our drop-in was taken away, "
+            "and nothing else of this study is left there",
+            where=self._host.name,
+            hint="install the service again and start it as it should run, if it is needed",
+        )
 
     def _start_baseline(self) -> None:
         """Start the unit as its own files say, if it ran before and does not run so now."""
@@ -590,22 +634,25 @@ class SystemdDeployment(Deployment):
         Our drop-in in its place tells: neither the host's own restore nor another tuner would have left it.
         """
         record = self._need_record()
-        is_in_place = read_file(self._host, self._drop_in.path) == record.drop_in.encode()
-        if not is_in_place or is_restoring(self._host, self._lease.timer) or self._has_holder():
+        holder = read_holder(self._host, self._lease.folder)
+        is_taken = holder is not None and not holder.is_this_process
+        if not self._is_drop_in_in_place() or is_restoring(self._host, self._lease.timer) or is_taken:
             return False
         self._lease.stop_renewing()
         self._lease = self._new_lease()
         self._record = replace(record, token=self._lease.token)
         try:
-            self._lease.acquire(self._record.facts())
+            self._lease.acquire(self._record.facts(), instead_of=holder)
         except HostBusyError:
             return False
         self._opened.callback(self._lease.stop_renewing)
-        self._findings.append("our lease had been removed from the host, so a new one was taken to put it back")
+        done = "removed from" if holder is None else "changed on"
+        self._findings.append(f"our lease had been {done} the host, so a new one was taken to put it back")
         return True
 
-    def _has_holder(self) -> bool:
-        return read_holder(self._host, self._lease.folder) is not None
+    def _is_drop_in_in_place(self) -> bool:
+        """Whether the drop-in that we wrote last lies there as we wrote it."""
+        return read_file(self._host, self._drop_in.path) == self._need_record().drop_in.encode()
 
     def _learn_from_host(self, error: LeaseLostError) -> None:
         """See what the host, or another tuner, has done since our lease was over."""
@@ -613,17 +660,24 @@ class SystemdDeployment(Deployment):
         started = self._clock.monotonic()
         while is_restoring(self._host, self._lease.timer):
             if self._clock.monotonic() - started > _OWN_RESTORE_PATIENCE_S:
-                raise RestoreError(
-                    "the host is still putting the service back",
-                    where=self._host.name,
-                    hint=f"see journalctl -u {self._lease.timer.removesuffix('.timer')} there",
-                ) from error
-            self._clock.sleep(1.0)
+                raise self._explain_restoring() from error
+            try:
+                with self._interruptible():
+                    self._clock.sleep(1.0)
+            except KeyboardInterrupt as interrupt:
+                raise self._explain_restoring() from interrupt
         sentence = read_own_restore(self._host, self._name, record.token)
         holder = read_holder(self._host, self._lease.folder)
         state = read_state(self._host, self._name)
         if sentence is None and holder is None:
             raise RestoreError(error.message, where=error.where, hint="run autotune restore to look again") from error
+        if sentence is None and holder is not None and (self._is_drop_in_in_place() or self._runs_trial(state)):
+            raise RestoreError(
+                f"the lease on the host is not ours any more, but the trial that we wrote is still in place: "
+                f"{holder.holder} holds it, says {self._lease.folder}/lease",
+                where=self._host.name,
+                hint=f"if no other tuner works there, remove {self._lease.folder} as root and run autotune restore",
+            ) from error
         if sentence is not None and record.was_up and not state.is_up:
             raise RestoreError(sentence, where=self._host.name, hint="run autotune restore; it tries again") from error
         self._is_lease_over = True
@@ -632,6 +686,18 @@ class SystemdDeployment(Deployment):
         self._record = replace(record, drop_in="", is_stopped=is_ours_to_check)
         if state.is_up:
             self._watch(state, None)
+
+    def _runs_trial(self, state: UnitState) -> bool:
+        """Whether the service runs what we started last, and that was no baseline."""
+        record = self._need_record()
+        return state.is_up and state.invocation_id in {record.invocation} - {"", *record.baselines}
+
+    def _explain_restoring(self) -> RestoreError:
+        return RestoreError(
+            "the host is still putting the service back",
+            where=self._host.name,
+            hint=f"see journalctl -u {self._lease.timer.removesuffix('.timer')} there; autotune restore looks again",
+        )
 
     def _explain_unreachable(self, error: SshError) -> RestoreError:
         when = self._clock.now() + timedelta(seconds=self._lease.left_s)

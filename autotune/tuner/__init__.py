@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -9,10 +10,12 @@ from autotune.api_key import read_api_key
 from autotune.apply.opening import check_nothing_open
 from autotune.clock import SystemClock
 from autotune.deployment.base import Deployment
+from autotune.deployment.leftovers import Interruptible
 from autotune.deployment.local import LocalDeployment
 from autotune.deployment.open_host import open_host
 from autotune.deployment.readiness import wait_until_ready
 from autotune.deployment.systemd import SystemdDeployment
+from autotune.deployment.unit_record import RECORD_NAME
 from autotune.errors import RestoreError, ServerError
 from autotune.events import Event, Observer
 from autotune.measuring_mark import MeasuringMark
@@ -86,7 +89,7 @@ def open_night(
 
     settings, folder = study.settings, study.directory
     dialect = open_dialect(settings, study.space)
-    deployment = open_deployment(settings, study.space, dialect, folder)
+    deployment = open_deployment(settings, study.space, dialect, folder, interruption.interruptible)
     api_key = read_api_key(settings.server.api_key_variable)
 
     def open_benchmark(configuration: Configuration, records: Path) -> Benchmark:
@@ -138,7 +141,7 @@ def restore(settings: StudySettings, space: SearchSpace, *, directory: Path | No
     """
     folder = (directory or STUDIES / settings.name).absolute()
     dialect = open_dialect(settings, space)
-    is_left = (folder / "host.json").exists()
+    is_left = (folder / RECORD_NAME).exists()
     with open_deployment(settings, space, dialect, folder, only_restores=True) as deployment:
 
         def check() -> None:
@@ -171,10 +174,20 @@ def open_deployment(
     space: SearchSpace,
     dialect: ServerDialect,
     directory: Path,
+    interruptible: Interruptible = nullcontext,
     *,
     only_restores: bool = False,
 ) -> Deployment:
-    """Return the host that a study names, not yet taken."""
+    """Return the host that a study names, not yet taken.
+
+    Args:
+        settings: the study.
+        space: its search space.
+        dialect: of its server.
+        directory: the study's folder.
+        interruptible: lets a signal end a wait for a host that restores itself.
+        only_restores: take nothing where nothing is left to put back.
+    """
     baseline = dialect.render_launch(space.resolve(settings.baseline))
     if settings.deployment.kind == "systemd":
         return SystemdDeployment(
@@ -185,6 +198,7 @@ def open_deployment(
             folder=directory,
             check=check_nothing_open,
             only_restores=only_restores,
+            interruptible=interruptible,
         )
     return LocalDeployment(
         baseline=baseline,
