@@ -6,7 +6,6 @@ The plot is drawn by hand as SVG: the file stays small, prints well and needs no
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -20,6 +19,7 @@ from autotune.export.method import describe_details, describe_measured, describe
 from autotune.export.pareto_plot import render_pareto_plot
 from autotune.export.points import locate_points
 from autotune.export.proof import judge_proof
+from autotune.export.verdicts import BASELINE, summarize_verdicts
 from autotune.export.wording import (
     UNKNOWN,
     clean,
@@ -239,38 +239,11 @@ def _verdicts(findings: Findings) -> dict[str, Any] | None:
     choice, baseline = findings.choice, findings.baseline
     if choice is None or baseline is None:
         return None
-    compared = [("baseline", baseline)]
+    compared = [(BASELINE, baseline)]
     if choice.trial.number != baseline.number:
         compared.append((f"trial {choice.trial.number}", choice.trial))
     known = [(who, trial.evaluation) for who, trial in compared if trial.evaluation is not None]
-    if not known:
-        return None
-    seen = {result.verdict for _, evaluation in known for result in evaluation.results}
-    verdicts = [verdict for verdict in Verdict if verdict in seen]
-    rows = []
-    for who, evaluation in known:
-        counts = Counter(result.verdict for result in evaluation.results)
-        rows.append(
-            {
-                "who": who,
-                "counts": [counts[verdict] for verdict in verdicts],
-                "share": render_share(evaluation.pass_at_1),
-                "is_recommended": who != "baseline",
-            }
-        )
-    before = {result.problem: result.verdict for result in known[0][1].results}
-    changed = [
-        {
-            "problem": result.problem,
-            "before": before[result.problem].value,
-            "after": result.verdict.value,
-            "reason": clean(result.reason),
-        }
-        for _, evaluation in known[1:]
-        for result in evaluation.results
-        if result.problem in before and before[result.problem] is not result.verdict
-    ]
-    return {"names": [verdict.value for verdict in verdicts], "rows": rows, "changed": changed}
+    return summarize_verdicts(known) if known else None
 
 
 def _speed(figure: Figure | None, gain: Figure | None) -> _Speed:
