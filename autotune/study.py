@@ -231,6 +231,7 @@ class Study:
         extra: dict[str, object] = {
             "sampling": self.settings.benchmark.sampling.model_dump(mode="json"),
             "evaluation_sampling": self.settings.evaluation.sampling.model_dump(mode="json"),
+            "mix": dict(self.settings.benchmark.mix),
             "seed": self.settings.seed,
             "sampler": self.settings.sampler.name,
             "search_space": self.space.fingerprint,
