@@ -84,7 +84,7 @@ elif [ $touched = yes ]; then
                 systemctl reset-failed -- "$unit" 2>/dev/null
             done
         fi
-    elif is_up && ! is_baseline; then
+    elif is_up; then
         server=failed
         systemctl stop --no-ask-password -- "$unit" && server=stopped
     fi

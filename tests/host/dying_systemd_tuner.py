@@ -18,7 +18,7 @@ from typing import cast
 from autotune.deployment.host import CommandOutput
 from tests.host.container import Container
 from tests.host.inside_host import InsideHost
-from tests.host.systemd_study import TRIAL, open_systemd
+from tests.host.systemd_study import BASELINE_LAUNCH, TRIAL, open_systemd
 
 
 @dataclass
@@ -52,9 +52,9 @@ def main() -> None:
     host = DeadlyHost(cast("Container", Entrance(int(init_pid))), int(limit))
     with open_systemd(host, Path(folder), lease_s=float(lease_s)) as deployment:
         deployment.stop()
-        deployment.start(TRIAL, Path(folder) / "boot.log")
+        deployment.start(BASELINE_LAUNCH if last == "baseline" else TRIAL, Path(folder) / "boot.log")
         print("started", flush=True)
-        if last == "trial":
+        if last in {"baseline", "trial"}:
             time.sleep(1000)
         deployment.restore()
     print(host.changes, flush=True)

@@ -107,6 +107,37 @@ def test_a_host_whose_tuner_was_killed_restores_itself_when_the_lease_is_over(ho
     assert not [line for line in list_ours(host).splitlines() if line.endswith(("timer", "lease", "/drop-in"))]
 
 
+@pytest.mark.campaign
+def test_a_service_that_was_off_is_stopped_by_its_host_whatever_ran_last(host: Container, tmp_path: Path):
+    start_stand_in(host)
+    host.shell(f"systemctl stop {UNIT}")
+    with tuner(host, tmp_path, lease_s=5, last="baseline") as process:
+        assert read_line(process) == "started\n"
+        kill(process)
+    wait_until(lambda: "server=stopped" in host.shell(f"cat /run/autotune/{UNIT}/restored", check=False))
+
+    assert host.shell(f"systemctl is-active {UNIT}", check=False) == "inactive\n"
+
+
+@pytest.mark.campaign
+def test_a_service_that_was_off_and_that_somebody_has_started_since_goes_on(host: Container, tmp_path: Path):
+    start_stand_in(host)
+    host.shell(f"systemctl stop {UNIT}")
+    with tuner(host, tmp_path, lease_s=5) as process:
+        assert read_line(process) == "started\n"
+        kill(process)
+    wait_until(lambda: "server=stopped" in host.shell(f"cat /run/autotune/{UNIT}/restored", check=False))
+    host.shell(f"systemctl start {UNIT}")
+    wait_until_serving(host)
+    with open_systemd(InsideHost(host), tmp_path) as opened:
+        opened.stop()
+        opened.start(TRIAL, tmp_path / "boot.log")
+        opened.restore()
+
+    assert host.shell(f"systemctl is-active {UNIT}", check=False) == "active\n"
+    assert budget(host) == "16"
+
+
 def test_the_next_command_says_what_the_host_has_done_and_checks_it(host: Container, tmp_path: Path):
     start_stand_in(host)
     with tuner(host, tmp_path, lease_s=5) as process:

@@ -21,6 +21,7 @@ from autotune.errors import (
     UnitStateError,
     UnitUnsupportedError,
 )
+from autotune.servers.base import LaunchSpec
 from tests.host.container import Container
 from tests.host.inside_host import InsideHost
 from tests.host.service import PORT, UNIT, UNIT_PATH, is_serving, set_faults, start_stand_in, wait_until_serving
@@ -154,14 +155,15 @@ def test_the_baseline_booted_again_counts_as_the_baseline(host: Container, tmp_p
     assert restart == "always\n"
 
 
-def test_a_service_that_was_off_is_off_again(host: Container, tmp_path: Path):
+@pytest.mark.parametrize("last", [TRIAL, BASELINE_LAUNCH], ids=["trial", "baseline"])
+def test_a_service_that_was_off_is_off_again(host: Container, tmp_path: Path, last: LaunchSpec):
     start_stand_in(host)
     host.shell(f"systemctl stop {UNIT}")
     checks: list[str] = []
     with deployment(host, tmp_path) as opened:
         was = opened.was_serving
         opened.stop()
-        opened.start(TRIAL, tmp_path / "boot.log")
+        opened.start(last, tmp_path / "boot.log")
         wait_until_serving(host)
         opened.restore(lambda: checks.append("checked"))
         after = opened.observe().occupant
