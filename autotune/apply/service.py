@@ -17,7 +17,8 @@ from autotune.deployment.host_files import Runner
 from autotune.deployment.journal import InvocationJournal
 from autotune.deployment.readiness import wait_until_ready
 from autotune.deployment.unit import UnitState
-from autotune.deployment.unit_reader import list_cgroup_pids, read_process, read_state
+from autotune.deployment.unit_process import list_cgroup_pids, read_process
+from autotune.deployment.unit_reader import read_state
 from autotune.errors import FlagsMismatch, HostError, LiveTrafficError, MeasurementError, SystemdError
 from autotune.search_space import Rendering
 from autotune.servers.base import Phase, ServerDialect

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from autotune.deployment.host_record import RECORD_NAME
 from autotune.errors import AutotuneError, SettingsError, StudyMismatchError
 from autotune.packaged import find_packaged, list_packaged
 from autotune.settings import StudySettings, load_settings
@@ -16,9 +17,6 @@ from autotune.storage import sqlite_url
 from autotune.study_lock import is_free
 from autotune.study_view import DATABASE_NAME, StudyView, load_study
 from autotune.trial import TrialState
-
-HOST_RECORD = "host.json"
-"""In the folder of a study while something is left to put back."""
 
 STUDIES = Path("studies")
 """Where studies are looked for and where their data goes, seen from the working directory."""
@@ -96,7 +94,7 @@ def open_view(study: str | None, study_directory: Path | None) -> OpenedView:
     restore_command = None
     if is_free(directory):
         view = _interrupt_open_trials(view)
-        if (directory / HOST_RECORD).exists():
+        if (directory / RECORD_NAME).exists():
             is_in_place = directory == STUDIES / directory.name
             restore_command = f"autotune restore {shlex.quote(directory.name if is_in_place else f'{directory}/')}"
     return OpenedView(view, directory, storage or sqlite_url(directory / DATABASE_NAME), restore_command)
@@ -140,7 +138,7 @@ def find_stored(study: str | None, study_directory: Path | None) -> tuple[StudyS
 
 def list_left_behind() -> list[Path]:
     """Return the folders in ./studies whose command left something to put back, or is still at work."""
-    return sorted(path.parent for path in STUDIES.glob(f"*/{HOST_RECORD}"))
+    return sorted(path.parent for path in STUDIES.glob(f"*/{RECORD_NAME}"))
 
 
 def _latest_directory() -> Path:

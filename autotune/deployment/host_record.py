@@ -6,10 +6,13 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from autotune.deployment.process import Identity
 from autotune.errors import HostError
+
+RECORD_NAME: Final = "host.json"
+"""In the folder of a study while something is left to put back, whatever the kind of its deployment."""
 
 _VERSION = 1
 

@@ -11,10 +11,10 @@ from typing import Final
 from autotune.clock import Clock
 from autotune.deployment.host import Host
 from autotune.deployment.host_files import read_file, write_file
-from autotune.deployment.host_record import delete_record
+from autotune.deployment.host_record import RECORD_NAME, delete_record
 from autotune.deployment.lease import RESTORE_SCRIPT, RUN_FOLDER, explain_busy, find_folder
 from autotune.deployment.lease_holder import LeaseHolder, is_restoring, parse_holder, parse_lines, read_remaining_s
-from autotune.deployment.unit_record import RECORD_NAME, load_record
+from autotune.deployment.unit_record import load_record
 from autotune.errors import HostBusyError, HostError
 
 _RESTORE_TIMEOUT_S: Final = 900.0

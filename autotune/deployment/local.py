@@ -18,6 +18,7 @@ from autotune.deployment.gpu_activity import GpuSample, GpuTool
 from autotune.deployment.guarded_process import DEATH_PATIENCE_S, GuardedProcess, end_marked
 from autotune.deployment.host_lock import HostLock
 from autotune.deployment.host_record import (
+    RECORD_NAME,
     FoundServer,
     HostRecord,
     delete_record,
@@ -71,7 +72,7 @@ class LocalDeployment(Deployment):
         self._host = host
         self._port = port
         self._folder = folder.absolute()
-        self._record_path = self._folder / "host.json"
+        self._record_path = self._folder / RECORD_NAME
         self._stop_timeout_s = stop_timeout_s
         self._orphan_patience_s = orphan_patience_s
         self._lock = HostLock(port)

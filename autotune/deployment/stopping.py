@@ -15,7 +15,8 @@ from autotune.deployment.host import Host
 from autotune.deployment.lease import Lease
 from autotune.deployment.port_owner import PortOwner, find_port_owner
 from autotune.deployment.unit import UnitState
-from autotune.deployment.unit_reader import list_cgroup_pids, read_process, read_state
+from autotune.deployment.unit_process import list_cgroup_pids, read_process
+from autotune.deployment.unit_reader import read_state
 from autotune.errors import HostError, PortTakenError, UnitStateError
 
 _ENDED: Final = frozenset({"inactive", "failed"})

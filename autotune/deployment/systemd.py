@@ -22,7 +22,7 @@ from autotune.deployment.dependants import find_dependants, find_missing, start_
 from autotune.deployment.gpu_activity import GpuSample, GpuTool
 from autotune.deployment.host import Host
 from autotune.deployment.host_files import read_file, write_file
-from autotune.deployment.host_record import delete_record
+from autotune.deployment.host_record import RECORD_NAME, delete_record
 from autotune.deployment.journal import InvocationJournal
 from autotune.deployment.lease import Lease
 from autotune.deployment.lease_holder import LeaseHolder, is_restoring, read_holder
@@ -47,8 +47,9 @@ from autotune.deployment.unit_checks import (
     explain_process,
 )
 from autotune.deployment.unit_hazards import find_hazards
-from autotune.deployment.unit_reader import list_cgroup_pids, read_process, read_state, read_unit
-from autotune.deployment.unit_record import RECORD_NAME, UnitRecord, load_record, render_record, save_record
+from autotune.deployment.unit_process import list_cgroup_pids, read_process
+from autotune.deployment.unit_reader import read_state, read_unit
+from autotune.deployment.unit_record import UnitRecord, load_record, render_record, save_record
 from autotune.errors import (
     HostBusyError,
     HostError,
@@ -207,7 +208,8 @@ class SystemdDeployment(Deployment):
             self._findings.append(self._explain_record(record))
             is_clean = read_file(self._host, trial_drop_in_path(self._name)) is None
             if is_clean and state.is_up and state.invocation_id != record.invocation:
-                is_meant_to_run = record.was_up or state.invocation_id not in record.baselines  # started by somebody since
+                is_started_since = state.invocation_id not in record.baselines
+                is_meant_to_run = record.was_up or is_started_since
                 record = replace(self._with_baseline(record, state), was_up=is_meant_to_run)
             record = replace(record, machine=self._read_machine(), is_stopped=True)
         self._was_up = record.was_up

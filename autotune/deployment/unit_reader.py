@@ -1,7 +1,7 @@
-"""What does a host say about a service and its processes: as systemd has loaded it, and as the kernel runs it?
+"""What does a host say about a service, as systemd has loaded it and as it stands right now?
 
 The host is asked rather than its files interpreted: ``busctl`` gives exact arrays where ``systemctl show`` gives text
-that cannot be taken apart again, and ``/proc`` has the last word on what runs.
+that cannot be taken apart again.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from autotune.deployment.host import Host
 from autotune.deployment.host_files import read_file
 from autotune.deployment.near_units import missing_unit
 from autotune.deployment.systemd_unit import classify_launch, find_script, list_drop_in_names, validate_unit_name
-from autotune.deployment.unit import LaunchKind, ProcessFacts, Unit, UnitFile, UnitState
+from autotune.deployment.unit import LaunchKind, Unit, UnitFile, UnitState
 from autotune.deployment.unit_file import Word, parse_service
+from autotune.deployment.unit_process import GONE, split_assignments
 from autotune.deployment.wrapped_command import PREFIXES
-from autotune.errors import HostError, PermissionDenied, SystemdError, UnitStateError, UnitUnsupportedError
+from autotune.errors import HostError, SystemdError, UnitStateError, UnitUnsupportedError
 
 _BUS: Final = "org.freedesktop.systemd1"
 _REFUSALS: Final = ("RefuseManualStart", "RefuseManualStop")
@@ -68,10 +69,8 @@ _FOLDERS: Final = (
 )
 """Where drop-ins are looked for even if the folder was not there yet when systemd last looked."""
 _INFINITE_US: Final = 2**64 - 1
-_CLOCK_TICKS_PER_S: Final = 100
 _EXITED: Final = 1
 _SCRIPT_LIMIT_BYTES: Final = 256 * 1024
-_GONE: Final = (b"No such file or directory", b"No such process", b"No such device")
 
 
 def read_unit(host: Host, name: str, *, follows_alias: bool = False) -> Unit:
@@ -126,7 +125,7 @@ def read_unit(host: Host, name: str, *, follows_alias: bool = False) -> Unit:
         files=files,
         argv=argv,
         words=words,
-        environment=_split_assignments(service["Environment"]),
+        environment=split_assignments(service["Environment"]),
         unset_environment=tuple(service["UnsetEnvironment"]),
         environment_files=tuple(path for path, _ in service["EnvironmentFiles"]),
         launch_kind=(kind := classify_launch(argv, script_text)),
@@ -173,51 +172,6 @@ def read_state(host: Host, name: str) -> UnitState:
         invocation_id=values["InvocationID"],
         control_group=values["ControlGroup"],
     )
-
-
-def read_process(host: Host, pid: int) -> ProcessFacts | None:
-    """Ask the kernel about one process; ``None`` when there is none, or only its exit code is left.
-
-    Raises:
-        HostError: the kernel does not say.
-    """
-    stat = _read_proc(host, f"/proc/{pid}/stat", "/proc/stat")
-    command = _read_proc(host, f"/proc/{pid}/cmdline")
-    cgroup = _read_proc(host, f"/proc/{pid}/cgroup")
-    if not stat or not command or cgroup is None:
-        return None
-    try:
-        environ = _read_proc(host, f"/proc/{pid}/environ")
-    except PermissionDenied:
-        environ = None
-    ticks = int(stat.rpartition(") ")[2].split()[19])
-    booted_at = int(stat.partition("\nbtime ")[2].split()[0])
-    return ProcessFacts(
-        command=tuple(command.removesuffix("\0").split("\0")),
-        environment=None if environ is None else _split_assignments(environ.split("\0")),
-        started_at=booted_at + ticks / _CLOCK_TICKS_PER_S,
-        cgroup=_own_cgroup(cgroup),
-    )
-
-
-def list_cgroup_pids(host: Host, control_group: str) -> tuple[int, ...]:
-    """Return every process of a control group and of those below it; empty when the group is gone.
-
-    Args:
-        host: the machine.
-        control_group: as ``systemctl show`` names it, for example ``/system.slice/x.service``.
-
-    Raises:
-        HostError: it cannot be read.
-    """
-    if not control_group.strip("/"):
-        return ()  # the root group would be the whole machine
-    roots = [f"/sys/fs/cgroup{mount}{control_group}" for mount in ("", "/unified", "/systemd")]
-    output = host.run(["find", *roots, "-name", "cgroup.procs", "-exec", "cat", "{}", "+"], is_idempotent=True)
-    for line in output.stderr.splitlines():
-        if not line.rstrip().endswith((*_GONE, b"Operation not supported")):
-            raise HostError(f"cannot list the processes of {control_group}: {output.complaint}", where=host.name)
-    return tuple(sorted({int(word) for word in output.text.split()} - {0}))
 
 
 def escape_unit_path(name: str) -> str:
@@ -302,7 +256,7 @@ def _changed(problem: str, where: str) -> UnitStateError:
 def _read_files(host: Host, paths: Sequence[str], where: str) -> tuple[UnitFile, ...]:
     output = host.run(["stat", "-L", "-c", "%a", "--", *paths], is_idempotent=True)
     modes = output.text.split()
-    if any(line.rstrip().endswith(_GONE) for line in output.stderr.splitlines()):
+    if any(line.rstrip().endswith(GONE) for line in output.stderr.splitlines()):
         raise _changed("one of its files was removed", where)
     if output.exit_code != 0 or len(modes) != len(paths):
         raise HostError(f"cannot look at the files of the unit: {output.complaint}", where=where)
@@ -366,26 +320,6 @@ def _read_file_variables(host: Host, files: Sequence[tuple[str, bool]]) -> tuple
     return variables, tuple(unread)
 
 
-def _read_proc(host: Host, *paths: str) -> str | None:
-    """Read files of the kernel; ``None`` when the process is gone."""
-    command = ("cat", "--", *paths)
-    output = host.run(command, is_idempotent=True)
-    if output.exit_code != 0 and not output.stderr.rstrip().endswith(_GONE):
-        output = host.run_as_root(command, is_idempotent=True)
-    if output.exit_code == 0:
-        return _decode(output.stdout)
-    if output.stderr.rstrip().endswith(_GONE):
-        return None
-    raise HostError(f"cannot read {paths[0]}: {output.complaint}", where=host.name)
-
-
-def _own_cgroup(text: str) -> str:
-    """Return where systemd has put the process: version 2 if it is in use, else the named hierarchy."""
-    paths = {kind: path for _, kind, path in (line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2)}
-    unified = paths.get("", "/")
-    return unified if unified != "/" else paths.get("name=systemd", unified)
-
-
 def _command(entry: Sequence[Any]) -> tuple[str, ...]:
     """Path and arguments; a first word of its own (prefix ``@``) is left out."""
     return (entry[0], *entry[1][1:])
@@ -393,10 +327,6 @@ def _command(entry: Sequence[Any]) -> tuple[str, ...]:
 
 def _prefix(word: Word) -> str:
     return word.text[: len(word.text) - len(word.text.lstrip(PREFIXES))]
-
-
-def _split_assignments(items: Sequence[str]) -> dict[str, str]:
-    return {name: value for name, separator, value in (item.partition("=") for item in items) if separator}
 
 
 def _seconds(microseconds: int) -> float | None:

@@ -13,9 +13,6 @@ from autotune.deployment.systemd_unit import trial_drop_in_path
 from autotune.errors import HostError
 from autotune.servers.base import LaunchSpec
 
-RECORD_NAME: Final = "host.json"
-"""In the folder of a study while something is left to put back."""
-
 _KIND: Final = "systemd"
 _VERSION: Final = 1
 

@@ -16,7 +16,7 @@ from autotune.deployment.port_owner import PortOwner, find_port_owner
 from autotune.deployment.systemd_unit import trial_drop_in_path
 from autotune.deployment.unit import LaunchKind
 from autotune.deployment.unit_checks import check_address
-from autotune.deployment.unit_reader import list_cgroup_pids
+from autotune.deployment.unit_process import list_cgroup_pids
 from autotune.doctor.catalogue import Area
 from autotune.doctor.examination import Examination
 from autotune.doctor.finding import Judgement, judge_error, ok, problem, skipped, warning

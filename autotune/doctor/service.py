@@ -19,7 +19,8 @@ from autotune.deployment.systemd_unit import (
     validate_unit_name,
 )
 from autotune.deployment.unit import LaunchKind, ProcessFacts, Unit, UnitState
-from autotune.deployment.unit_reader import read_process, read_state, read_unit
+from autotune.deployment.unit_process import read_process
+from autotune.deployment.unit_reader import read_state, read_unit
 from autotune.doctor.catalogue import Area
 from autotune.doctor.examination import Examination
 from autotune.doctor.finding import Judgement, ok, problem, skipped, warning

@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from autotune.deployment.host_record import RECORD_NAME
 from autotune.doctor.catalogue import Area
 from autotune.doctor.examination import Examination
 from autotune.doctor.finding import Judgement, ok, problem, skipped, warning
@@ -21,7 +22,6 @@ from autotune.study_lock import LOCK_NAME, is_free, read_holder
 from autotune.study_view import DATABASE_NAME, StudyView, load_study
 from autotune.tuner.limits import Limits
 
-HOST_RECORD = "host.json"
 _CONNECT_TIMEOUT_S = 5
 
 
@@ -76,7 +76,7 @@ def examine_study(exam: Examination, settings: StudySettings, directory: Path, l
     exam.ask("holder", lambda: look_for_holder(directory), judge_holder)
     exam.ask(
         "left behind",
-        (directory / HOST_RECORD).exists,
+        (directory / RECORD_NAME).exists,
         lambda is_left: judge_left_behind(settings.name, is_left=is_left),
     )
     exam.skip_rest(Area.STUDY, "needs search space")

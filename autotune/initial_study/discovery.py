@@ -21,7 +21,8 @@ from autotune.deployment.process_command import expand_variables, has_title
 from autotune.deployment.shell_line import find_line, find_program
 from autotune.deployment.systemd_unit import TRIAL_DROP_IN
 from autotune.deployment.unit import LaunchKind, ProcessFacts, Unit, UnitState
-from autotune.deployment.unit_reader import read_process, read_state, read_unit
+from autotune.deployment.unit_process import read_process
+from autotune.deployment.unit_reader import read_state, read_unit
 from autotune.doctor.journal import find_ready_after_s
 from autotune.errors import (
     HostError,

@@ -10,12 +10,12 @@ from autotune.api_key import read_api_key
 from autotune.apply.opening import check_nothing_open
 from autotune.clock import SystemClock
 from autotune.deployment.base import Deployment
+from autotune.deployment.host_record import RECORD_NAME
 from autotune.deployment.leftovers import Interruptible
 from autotune.deployment.local import LocalDeployment
 from autotune.deployment.open_host import open_host
 from autotune.deployment.readiness import wait_until_ready
 from autotune.deployment.systemd import SystemdDeployment
-from autotune.deployment.unit_record import RECORD_NAME
 from autotune.errors import RestoreError, ServerError
 from autotune.events import Event, Observer
 from autotune.measuring_mark import MeasuringMark

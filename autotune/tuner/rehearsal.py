@@ -12,6 +12,7 @@ from typing import Final
 
 from autotune.apply.opening import check_nothing_open
 from autotune.deployment.host import Host
+from autotune.deployment.host_record import RECORD_NAME
 from autotune.deployment.lease import RUN_FOLDER
 from autotune.deployment.open_host import open_host
 from autotune.deployment.recorded_host import ChangingCommand, RehearsedHost
@@ -59,7 +60,7 @@ class _RehearsedDeployment(SystemdDeployment):
             folder=folder,
             check=check_nothing_open,
         )
-        self._record_path = scratch / "host.json"
+        self._record_path = scratch / RECORD_NAME
 
     def _check_loaded(self, launch: LaunchSpec | None) -> None:
         """Systemd has loaded nothing, because nothing was written."""
@@ -81,7 +82,7 @@ def rehearse(
         UnitStateError: an earlier command was cut off, so the next one would begin by putting the service back.
         HostError: what would stop a real trial before its first change.
     """
-    if (folder / "host.json").exists():
+    if (folder / RECORD_NAME).exists():
         raise UnitStateError(
             "an earlier command of this study was cut off, so the next one puts the service back first",
             where=str(folder),

@@ -12,7 +12,8 @@ import pytest
 from autotune.deployment.running_command import find_command_differences, find_hidden_flags, tuned_part
 from autotune.deployment.systemd_unit import render_trial_drop_in, trial_drop_in_path
 from autotune.deployment.unit import LaunchKind
-from autotune.deployment.unit_reader import read_process, read_state, read_unit
+from autotune.deployment.unit_process import read_process
+from autotune.deployment.unit_reader import read_state, read_unit
 from autotune.errors import UnitUnsupportedError
 from autotune.servers.base import LaunchSpec
 from tests.host.inside_host import InsideHost

@@ -11,7 +11,8 @@ from autotune.deployment.host import Host
 from autotune.deployment.ssh import SshHost
 from autotune.deployment.systemd_unit import find_conflicts, trial_drop_in_path
 from autotune.deployment.unit import LaunchKind, ProcessFacts, UnitState
-from autotune.deployment.unit_reader import list_cgroup_pids, read_process, read_state, read_unit
+from autotune.deployment.unit_process import list_cgroup_pids, read_process
+from autotune.deployment.unit_reader import read_state, read_unit
 from autotune.errors import UnitStateError, UnitUnsupportedError
 from tests.host.container import Container
 from tests.host.inside_host import InsideHost
