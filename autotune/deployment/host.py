@@ -14,6 +14,9 @@ from autotune.errors import HostError, PermissionDenied
 OUTPUT_LIMIT_BYTES: Final = 16 * 2**20
 """Most bytes that are kept of each output stream of one command; what comes after is read and dropped."""
 
+PLAIN_OUTPUT: Final = {"LC_ALL": "C", "SYSTEMD_COLORS": "0"}
+"""Variables of every command, as its output is parsed: a login shell may ask systemd for colours even in JSON."""
+
 _WHO_AND_WHERE: Final = (
     'id -un || exit; PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; for name in "$@"; do '
     'case $name in /*) printf "%s\\n" "$name";; *) command -v -- "$name" || printf "/usr/bin/%s\\n" "$name";; esac; done'

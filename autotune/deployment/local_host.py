@@ -14,7 +14,7 @@ from typing import IO, Final, Self
 
 from autotune.deployment.command_end import describe_left, end_command
 from autotune.deployment.drained_stream import drain_pipe, wait_for_rest
-from autotune.deployment.host import CommandOutput, Host
+from autotune.deployment.host import PLAIN_OUTPUT, CommandOutput, Host
 from autotune.errors import RemoteTimeout
 
 _END_PATIENCE_S: Final = 30.0
@@ -63,7 +63,7 @@ class LocalHost(Host):
                 stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=os.environ | {"LC_ALL": "C"},
+                env=os.environ | PLAIN_OUTPUT,
                 start_new_session=True,
                 bufsize=0,
             )

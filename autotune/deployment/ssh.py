@@ -15,7 +15,7 @@ import paramiko
 
 from autotune.deployment.command_end import MARK, describe_left, end_command
 from autotune.deployment.drained_stream import DrainedStream, wait_for_rest
-from autotune.deployment.host import CommandOutput, Host
+from autotune.deployment.host import PLAIN_OUTPUT, CommandOutput, Host
 from autotune.deployment.ssh_connection import LOST, SshConnection, time_limit
 from autotune.deployment.ssh_options import fetch_ssh_options
 from autotune.errors import ConnectionLostError, HostError, RemoteTimeout
@@ -212,7 +212,8 @@ def render_command(command: Sequence[str], token: str, timeout_s: float, *, has_
         raise ValueError(f"a NUL character cannot be part of an argument: {command!r}")
     script = _RUN_WITH_INPUT if has_input else _RUN
     limit = f"{timeout_s + _REMOTE_MARGIN_S:.3f}"
-    words = ("env", "LC_ALL=C", "sh", "-c", script, MARK + token, limit, *command)
+    plain = (f"{name}={value}" for name, value in PLAIN_OUTPUT.items())
+    words = ("env", *plain, "sh", "-c", script, MARK + token, limit, *command)
     return f"exec {shlex.join(words)}".encode("utf-8", errors="surrogateescape")
 
 

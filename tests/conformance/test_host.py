@@ -213,8 +213,8 @@ def test_a_file_that_cannot_be_executed_is_126(host):
 
 
 def test_messages_are_in_english_and_there_is_no_terminal(host):
-    output = host.run(["sh", "-c", 'echo "$LC_ALL"; test -t 0 || test -t 1 || test -t 2 || echo none'])
-    assert output.stdout == b"C\nnone\n"
+    output = host.run(["sh", "-c", 'echo "$LC_ALL$SYSTEMD_COLORS"; test -t 0 || test -t 1 || test -t 2 || echo none'])
+    assert output.stdout == b"C0\nnone\n"
 
 
 def test_several_threads_may_use_it_at_once(host):
