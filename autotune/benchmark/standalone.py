@@ -252,7 +252,8 @@ class StandaloneBenchmark:
     def _take(self, record: RequestRecord) -> None:
         """Keep how a measured request fared; a prompt that is sent again keeps its first answer."""
         if record.repeat >= 0 and record.is_ok and record.prompt_id not in self._prompts:
-            last_s = record.chunk_at_s[-1] - record.sent_at_s if record.chunk_at_s else None
+            asked_at_s = record.sent_at_s if record.due_at_s is None else record.due_at_s
+            last_s = record.chunk_at_s[-1] - asked_at_s if record.chunk_at_s else None
             self._prompts[record.prompt_id] = PromptResult(
                 record.prompt_tokens, record.output_tokens, record.ttft_s, last_s
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import click
 
 from autotune.api_key import ApiKey, read_api_key
 from autotune.benchmark.api_fields import CANDIDATES, NATIVE
+from autotune.benchmark.latency_limits import LatencyLimits, parse_limits
 from autotune.benchmark.saved_result import BenchmarkResult, CellResult, dump_result, save_result
 from autotune.benchmark.standalone import StandaloneBenchmark, connect, parse_url
 from autotune.cli import render
@@ -107,6 +109,14 @@ _FAILED = 5
 @click.option(
     "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the prompts and of sampling."
 )
+@click.option(
+    "--slo",
+    "limits",
+    callback=checked(parse_limits),
+    metavar="NAME=TIME,...",
+    help="Latencies that a request must meet, for example ttft=500ms,tpot=50ms,request=20s: counts those that do, and names "
+    "the largest load at which 95 % do.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print data instead of a table.")
 @click.option(
     "--save",
@@ -128,6 +138,7 @@ def command(context: click.Context, /, url: str, api_key_variable: str | None, *
     """  # noqa: D301 - click needs the control character itself
     save_path: Path | None = options.pop("save_path")
     as_json: bool = options.pop("as_json")
+    limits: LatencyLimits | None = options.pop("limits")
     model: str | None = options.pop("model")
     candidates = (NATIVE,) if options.pop("api") == "native" else CANDIDATES
     settings = make_settings(**options)
@@ -169,9 +180,11 @@ def command(context: click.Context, /, url: str, api_key_variable: str | None, *
                 hint="name a file on a disk with room with --save",
             ) from error
     if as_json:
-        render.show_json(dump_result(result))
+        render.show_json(dump_result(result) | ({} if limits is None else {"slo": describe_limits(result, limits)}))
     else:
         show_result(result)
+        if limits is not None:
+            show_limits(result, limits)
     if save_path is not None:
         render.say(f"wrote {save_path} and {records}; next: `autotune compare {save_path} OTHER`")
     context.exit(_FAILED if any(cell.measurement is None for cell in result.cells) else 0)
@@ -263,6 +276,42 @@ def show_result(result: BenchmarkResult) -> None:
             )
         for note in cell.measurement.notes:
             render.show(f"{name}: {clean(note)}")
+
+
+def show_limits(result: BenchmarkResult, limits: LatencyLimits) -> None:
+    """Print how many requests of each cell met some latencies, and the largest load at which nearly all did."""
+    for cell in result.cells:
+        if cell.measurement is not None:
+            goodput = limits.goodput_per_s(cell) or 0.0
+            render.show(
+                f"{cell.settings.cell.name}: {limits.count_met(cell.prompts)} of {cell.measurement.requests} requests met the "
+                f"limits, {render_number(goodput)} a second"
+            )
+    for context in sorted({cell.settings.context for cell in result.cells}):
+        met = [
+            cell.settings.concurrency
+            for cell in result.cells
+            if cell.settings.context == context and limits.is_met_by(cell)
+        ]
+        most = f"concurrency {max(met)} is the largest measured at" if met else "no measured concurrency is one at"
+        render.show(f"context {context}: {most} which 95 % of requests meet the limits")
+
+
+def describe_limits(result: BenchmarkResult, limits: LatencyLimits) -> dict[str, Any]:
+    """Say the same as data."""
+    return {
+        "limits_s": dataclasses.asdict(limits),
+        "cells": [
+            {
+                "cell": cell.settings.cell.name,
+                "met": None if cell.measurement is None else limits.count_met(cell.prompts),
+                "requests": None if cell.measurement is None else cell.measurement.requests,
+                "goodput_per_s": limits.goodput_per_s(cell),
+                "is_met": limits.is_met_by(cell),
+            }
+            for cell in result.cells
+        ],
+    }
 
 
 def _row(cell: CellResult) -> tuple[str, ...]:

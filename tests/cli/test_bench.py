@@ -198,6 +198,18 @@ def test_a_rate_sends_requests_as_they_arrive():
     assert cell["measurement"]["succeeded"] == 8
 
 
+def test_requests_that_meet_the_limits_are_counted():
+    with running(plain_server()) as server:
+        met = bench(server, "--slo", "ttft=60s")
+        missed = bench(server, "--slo", "tpot=0.000001ms", "--json")
+
+    assert "ctx128-c4: 4 of 4 requests met the limits" in met.stdout
+    assert "context 128: concurrency 4 is the largest measured at which 95 % of requests meet the limits" in met.stdout
+    slo = json.loads(missed.stdout)["slo"]
+    assert [cell["met"] for cell in slo["cells"]] == [0, 0]
+    assert not any(cell["is_met"] for cell in slo["cells"])
+
+
 def test_a_local_server_that_invents_its_accept_lengths_is_refused():
     program = (
         "import socket, sys\n"
