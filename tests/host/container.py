@@ -132,6 +132,13 @@ class Container:
         """Whether the container lives, from the start of its boot to the end of its shutdown."""
         return self._keeper is not None and self._keeper.poll() is None
 
+    @property
+    def boot_id(self) -> str | None:
+        """What its kernel names this boot by; ``None`` while it is off or on the way down."""
+        with contextlib.suppress(RuntimeError, OSError):
+            return self.inside("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return None
+
     def boot(self, timeout_s: float = 30.0) -> Self:
         """Switch it on, again after :meth:`crash`, and wait until sshd answers."""
         if not self._has_network:

@@ -25,7 +25,6 @@ from tests.host.tuner_process import Place, Tuner, run_tuner
 
 TUNER_PATIENCE_S: Final = 150.0
 HOST_PATIENCE_S: Final = 45.0
-_SETTLE_S: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +212,7 @@ def _judge_trials(scene: Scene, fault: Fault) -> list[str]:
 def _judge_host(scene: Scene, fault: Fault) -> list[str]:
     """See whether the host is as it was."""
     without_notes = bool(fault.steps) and fault.steps[-1] is Step.HOST_ITSELF
-    problems = wait_until_none(lambda: _compare(scene, without_notes=without_notes), _SETTLE_S)
+    problems = wait_until_none(lambda: _compare(scene, without_notes=without_notes))
     after = snapshot(scene.host)
     if fault.is_untouched and after.main_pid != scene.before.main_pid:
         problems.append("the server was restarted although nothing should have been touched")
@@ -237,7 +236,7 @@ def _find_orphans(lab: Lab) -> list[str]:
         pids = lab.list_processes()
         return [f"process {pid} of the tuner is left: {' '.join(command)}" for pid, command in pids.items()]
 
-    return wait_until_none(find, _SETTLE_S)
+    return wait_until_none(find)
 
 
 def _load_trials(scene: Scene) -> tuple[TrialRecord, ...]:

@@ -88,19 +88,24 @@ def set_faults(container: Container, *rules: Mapping[str, Any]) -> None:
 
 
 _ASK: Final = """
-import json, sys, urllib.request
+import json, sys, time, urllib.request
 body = json.dumps({"text": "def f", "sampling_params": {"max_new_tokens": 1}}).encode()
 request = urllib.request.Request(f"http://127.0.0.1:{sys.argv[1]}/generate", body, {"content-type": "application/json"})
-try:
-    sys.exit(urllib.request.urlopen(request, timeout=5).status != 200)
-except OSError:
-    sys.exit(1)
+deadline = time.monotonic() + float(sys.argv[2])
+while True:
+    try:
+        sys.exit(urllib.request.urlopen(request, timeout=5).status != 200)
+    except OSError:
+        if time.monotonic() >= deadline:
+            sys.exit(1)
+    time.sleep(0.02)
 """
 
 
-def is_serving(container: Container, port: int = PORT) -> bool:
-    """Whether the host's server generates; asked on the host itself, so the cable does not matter."""
-    return container.run(["/usr/bin/python3", "-c", _ASK, str(port)], check=False).returncode == 0
+def is_serving(container: Container, port: int = PORT, *, patience_s: float = 0.0) -> bool:
+    """Whether the host's server generates, now or before patience ends; asked on the host, so the cable does not matter."""
+    ask = ["/usr/bin/python3", "-c", _ASK, str(port), str(patience_s)]
+    return container.run(ask, check=False, timeout_s=patience_s + 60.0).returncode == 0
 
 
 def wait_until_serving(container: Container, timeout_s: float = 60.0) -> None:
@@ -110,7 +115,7 @@ def wait_until_serving(container: Container, timeout_s: float = 60.0) -> None:
         TimeoutError: it does not in time; with its status.
     """
     deadline = time.monotonic() + timeout_s
-    while not is_serving(container):
+    while not is_serving(container, patience_s=max(deadline - time.monotonic(), 0.0)):
         if time.monotonic() > deadline:
             lines = f"systemctl status --no-pager -n 0 {UNIT}; journalctl --no-pager -o cat -n 20 -u {UNIT}"
             status = container.shell(lines, check=False)

@@ -17,6 +17,8 @@ from typing import Any, Final
 from tests.host.container import Container
 from tests.host.service import PORT, UNIT
 
+SETTLE_S: Final = 15.0
+"""How long a host may take until logins and ends of processes are tidied away; nothing is waited for once it is so."""
 _PROBE: Final = Path(__file__).with_name("state_probe.py")
 _STAYING: Final = {"/run/autotune", "/run/systemd/transient"}
 """Empty folders that stay once they are made: the lock of all tuners, and systemd's own."""
@@ -118,12 +120,12 @@ def compare(before: HostSnapshot, after: HostSnapshot) -> list[str]:
     ]
 
 
-def wait_until_same(host: Container, before: HostSnapshot, patience_s: float = 3.0) -> list[str]:
+def wait_until_same(host: Container, before: HostSnapshot, patience_s: float = SETTLE_S) -> list[str]:
     """Compare until nothing differs any more, or patience ends: logins take a moment to be tidied away."""
     return wait_until_none(lambda: compare(before, snapshot(host)), patience_s)
 
 
-def wait_until_none(find: Callable[[], list[str]], patience_s: float) -> list[str]:
+def wait_until_none(find: Callable[[], list[str]], patience_s: float = SETTLE_S) -> list[str]:
     """Ask until nothing is found any more, or patience ends; return what was found last."""
     deadline = time.monotonic() + patience_s
     while (found := find()) and time.monotonic() < deadline:

@@ -75,7 +75,7 @@ def test_the_commands_of_a_dry_run_are_those_of_a_real_trial(
         assert plan[1].splitlines() == deed[1].splitlines()
     assert len(planned) == len(done)
     after = wait_until_none(
-        lambda: compare(before, ignore_files(snapshot(host), "/run/systemd/transient", "/run/autotune")), 3.0
+        lambda: compare(before, ignore_files(snapshot(host), "/run/systemd/transient", "/run/autotune"))
     )
     assert after == []
     shown = "\n".join(render_rehearsal(rehearsal))

@@ -42,7 +42,7 @@ def go_on_for_ever(opened: SystemdDeployment, folder: Path) -> None:
         opened.start(TRIAL, folder / "boot.log")
 
 
-@pytest.mark.parametrize("user", ["root", "ubuntu"])
+@pytest.mark.parametrize("user", [pytest.param("root", marks=pytest.mark.campaign), "ubuntu"])
 def test_a_trial_runs_and_the_service_is_put_back(lab: Lab, host: Container, tmp_path: Path, user: str):
     """Case 70."""
     start_stand_in(host)
