@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.evaluation.isolated_program import encode
-from autotune.evaluation.result_code import decode, is_equal
+from autotune.evaluation.result_code import decode, is_equal, render_result
 
 HASHABLE = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5), st.binary(max_size=5))
 PLAIN = st.recursive(
@@ -88,3 +88,50 @@ def test_a_result_nested_without_end_stands_for_no_value():
 )
 def test_with_a_tolerance_numbers_are_compared_by_value(expected, got, same):
     assert is_equal(expected, json.loads(encode(got)), 1e-6) is same
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "same"),
+    [
+        (1, True, False),
+        (True, 1, False),
+        (1, 1.0, False),
+        (1.0, 1, False),
+        (None, False, False),
+        ("1", 1, False),
+        ([1], (1,), False),
+        ((1,), [1], False),
+        ([], {}, False),
+        ([1, 2], [1], False),
+        ({1, 2}, {2, 1}, True),
+        ({1}, frozenset({1}), False),
+        ({"a": [1]}, {"a": [1]}, True),
+        ({"a": 1}, {"a": 2}, False),
+        ({1: "a"}, {True: "a"}, False),
+        (0.1 + 0.2, 0.3, True),
+        (0.3, 0.31, False),
+        (float("nan"), float("nan"), True),
+        (float("inf"), float("inf"), True),
+        (float("inf"), float("-inf"), False),
+        (10**30, 10**30, True),
+        (10**30, 10**30 + 1, False),
+        (-(10**30), -(10**30), True),
+        (b"a", b"a", True),
+        (b"a", "a", False),
+        ("é\n\ud800", "é\n\ud800", True),
+        ([None, True, 2, 2.5, "x"], [None, True, 2, 2.5, "x"], True),
+        (3, object(), False),
+        ("dict", {"dict": []}, False),
+    ],
+)
+def test_values_are_compared_by_type_and_value(expected, got, same):
+    result = json.loads(encode(got))
+
+    assert same is is_equal(expected, result)
+
+
+def test_a_result_is_shown_short():
+    assert len(render_result(json.loads(encode(["x" * 500] * 3)))) < 500
+    assert render_result({"other": "object"}) == "object: a type that is not compared" or "object" in render_result(
+        {"other": "object"}
+    )
