@@ -193,6 +193,22 @@ def test_a_crash_at_the_start_is_seen_at_once_and_not_repeated(host: Container, 
     wait_until_serving(host)
 
 
+def test_starts_that_systemd_counts_keep_neither_trials_nor_the_baseline_down(host: Container, tmp_path: Path):
+    """The unit may start five times a minute; four are used up, and three more are needed."""
+    start_stand_in(host)
+    for _ in range(3):
+        host.shell(f"systemctl restart {UNIT}")
+    with deployment(host, tmp_path) as opened:
+        for budget in ("4", "12"):
+            opened.stop()
+            opened.start(launch("--speculative-ddtree-budget", budget, topk="2"), tmp_path / f"{budget}.log")
+            wait_until_serving(host)
+        opened.restore(lambda: wait_until_serving(host))
+
+    assert "--speculative-ddtree-budget 16" in command(host)
+    assert host.shell(f"systemctl show -p Result --value {UNIT}") == "success\n"
+
+
 def test_a_server_that_crashes_while_it_serves_is_seen(host: Container, tmp_path: Path):
     start_stand_in(host)
     with deployment(host, tmp_path) as opened:
