@@ -226,12 +226,13 @@ class ChatClient(ServerConnection):
         except httpx.HTTPError as error:
             kind = Outcome.TRUNCATED if stream.first_token_at_s is not None else Outcome.FAILED
             stopped = (kind, f"{type(error).__name__}: {error}")
+        ended_at_s = stream.last_event_at_s if stream.is_complete else None
         record = stream.close(
             prompt_id=request.prompt_id,
             repeat=request.repeat,
             seed=request.seed,
             sent_at_s=watch.sent_at_s,
-            ended_at_s=self._clock(),
+            ended_at_s=self._clock() if ended_at_s is None else ended_at_s,
             stopped=watch.stopped or stopped,
             max_tokens=request.max_tokens,
         )

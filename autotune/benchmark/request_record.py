@@ -34,7 +34,7 @@ class RequestRecord:
         repeat: which repeat of the cell, from 0; -1 for warm-up.
         seed: the sampling seed it was sent with.
         sent_at_s: just before the request was written, a connection being open.
-        ended_at_s: when the outcome was known.
+        ended_at_s: arrival of the last event of a whole answer, else when the outcome was known.
         outcome: how it ended.
         error: one line, when it did not end ok; untrusted text.
         finish_reason: as the server gave it.
