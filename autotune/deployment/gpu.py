@@ -119,6 +119,22 @@ def find_gpus_of(memory: GpuMemory, pids: Sequence[int]) -> frozenset[str]:
     return frozenset(process.gpu for process in memory.processes if process.pid in pids)
 
 
+def find_foreign(memory: GpuMemory, pids: Sequence[int], idle_mb: int) -> tuple[GpuProcess, ...]:
+    """Return the processes that hold memory of a service's GPUs and are not its own.
+
+    Args:
+        memory: what is in use now.
+        pids: processes of the service; where they hold nothing, all GPUs count, as it may use any.
+        idle_mb: what each of them may hold; one of which the driver does not say how much it holds is returned too.
+    """
+    ours = find_gpus_of(memory, pids)
+    return tuple(
+        item
+        for item in memory.processes
+        if item.pid not in pids and (not ours or item.gpu in ours) and (item.used_mb is None or item.used_mb > idle_mb)
+    )
+
+
 def find_busy(memory: GpuMemory, gpus: frozenset[str], idle_mb: int) -> tuple[str, ...]:
     """Return the keys of the GPUs that hold more than they should when their server has stopped.
 

@@ -6,11 +6,11 @@ Only systemd ends processes here, and only those of the service's own control gr
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from autotune.clock import Clock
-from autotune.deployment.gpu import GpuMemory, find_busy, find_gpus_of, read_gpu_memory
+from autotune.deployment.gpu import GpuMemory, GpuProcess, find_busy, find_foreign, find_gpus_of, read_gpu_memory
 from autotune.deployment.host import Host
 from autotune.deployment.lease import Lease
 from autotune.deployment.port_owner import PortOwner, find_port_owner
@@ -25,6 +25,7 @@ _LONGEST_PAUSE_S: Final = 2.0
 _END_MARGIN_S: Final = 30.0
 _GROUP_PATIENCE_S: Final = 20.0
 _GPU_PATIENCE_S: Final = 60.0
+_FOREIGN_PATIENCE_S: Final = 5.0
 _PORT_PATIENCE_S: Final = 20.0
 _Found = TypeVar("_Found")
 
@@ -87,6 +88,31 @@ class Stopper:
         self._wait_for_gpus()
         self._wait_for_port()
 
+    def check_gpus(self, state: UnitState) -> None:
+        """Refuse, before anything is stopped, GPUs that somebody else uses too.
+
+        Raises:
+            HostError: a process that is not of the service holds their memory; the message names it.
+        """
+        memory = self._wait(_FOREIGN_PATIENCE_S, lambda: self._find_shared_gpus(state))
+        if memory is None:
+            return
+        foreign = find_foreign(memory, list_cgroup_pids(self._host, state.control_group), self._gpu_idle_mb)
+        raise HostError(
+            f"{self._name_holders(memory, foreign)}, and is not of the service: beside it no stop could be seen to be "
+            "complete, and its load would be measured too",
+            where=f"{self._unit} on {self._host.name}",
+            hint="stop it for the night; if its memory may stay, raise deployment.gpu_idle_mb",
+        )
+
+    def _find_shared_gpus(self, state: UnitState) -> GpuMemory | None:
+        """Return what the GPUs hold when some of it is held by others; a process may just have begun or ended."""
+        memory = read_gpu_memory(self._host)
+        if memory is None:
+            return None
+        pids = list_cgroup_pids(self._host, state.control_group)
+        return memory if find_foreign(memory, pids, self._gpu_idle_mb) else None
+
     def find_owner(self) -> PortOwner | None:
         """Return who listens on the server's port."""
         return find_port_owner(self._host, self._address, self._port)
@@ -140,14 +166,7 @@ class Stopper:
         busy = find_busy(memory, self._gpus, self._gpu_idle_mb)
         holders = [process for process in memory.processes if process.gpu in busy]
         gpus = ", ".join(f"{memory.names[gpu]} {memory.used_mb[gpu]} MiB" for gpu in busy)
-        if holders:
-            who = "; ".join(
-                f"{self._name_processes((holder.pid,))} holds "
-                f"{'an unknown amount' if holder.used_mb is None else f'{holder.used_mb} MiB'} of {memory.names[holder.gpu]}"
-                for holder in holders
-            )
-        else:
-            who = "the GPU tool does not say who"
+        who = self._name_holders(memory, holders) if holders else "the GPU tool does not say who"
         raise HostError(
             f"the service has stopped, but GPU memory is still held ({gpus}): {who}; it is not ours to kill",
             where=self._host.name,
@@ -174,6 +193,14 @@ class Stopper:
             f"{'' if owner.control_group is None else f' from {owner.control_group}'}; it is not ours to kill",
             where=self._host.name,
             hint=f"look at it with ss -ltnp 'sport = :{self._port}' and end it yourself",
+        )
+
+    def _name_holders(self, memory: GpuMemory, holders: Sequence[GpuProcess]) -> str:
+        return "; ".join(
+            f"{self._name_processes((holder.pid,))} holds "
+            f"{'an unknown amount' if holder.used_mb is None else f'{holder.used_mb} MiB'} of "
+            f"{memory.names.get(holder.gpu, holder.gpu)}"
+            for holder in holders
         )
 
     def _name_processes(self, pids: tuple[int, ...]) -> str:

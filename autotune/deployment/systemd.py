@@ -199,6 +199,7 @@ class SystemdDeployment(Deployment):
             raise self._clear_after(error) from error
         if record is None:
             self._was_up = state.is_up
+            self._stopper.check_gpus(state)
             facts = None if state.main_pid is None else read_process(self._host, state.main_pid)
             if self._unit is not None and state.main_pid is not None and facts is not None:
                 check_process(self._unit, state.main_pid, facts, self._tuned_flags, self._where)

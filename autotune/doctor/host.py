@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from autotune.apply.opening import check_nothing_open
-from autotune.deployment.gpu import GpuMemory, find_busy, find_gpus_of, read_gpu_memory
+from autotune.deployment.gpu import GpuMemory, find_busy, find_foreign, find_gpus_of, read_gpu_memory
 from autotune.deployment.host import Host
 from autotune.deployment.host_files import read_file
 from autotune.deployment.lease import RUN_FOLDER, explain_busy, find_folder
@@ -275,13 +275,7 @@ def judge_gpus(gpus: Gpus, idle_mb: int, *, is_up: bool) -> Judgement:
         )
     held = ", ".join(f"{memory.names.get(key, key)} {used} MiB" for key, used in memory.used_mb.items())
     ours = find_gpus_of(memory, gpus.pids)
-    foreign = [
-        item
-        for item in memory.processes
-        if item.pid not in gpus.pids
-        and (not ours or item.gpu in ours)
-        and (item.used_mb is None or item.used_mb > idle_mb)
-    ]
+    foreign = find_foreign(memory, gpus.pids, idle_mb)
     if foreign:
         who = ", ".join(f"process {item.pid} on {memory.names.get(item.gpu, item.gpu)}" for item in foreign)
         return problem(

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from autotune.deployment.gpu import GpuProcess, find_busy, find_gpus_of, parse_nvidia, parse_rocm, read_gpu_memory
+from autotune.deployment.gpu import (
+    GpuProcess,
+    find_busy,
+    find_foreign,
+    find_gpus_of,
+    parse_nvidia,
+    parse_rocm,
+    read_gpu_memory,
+)
 from autotune.deployment.host import CommandOutput
 from autotune.errors import HostError
 from tests.deployment.scripted_host import ScriptedHost
@@ -55,6 +63,14 @@ def test_the_gpus_of_a_service_are_those_its_processes_use():
 
     assert find_gpus_of(memory, (4712, 1)) == {"GPU-b"}
     assert find_gpus_of(memory, ()) == frozenset()
+
+
+def test_others_on_the_gpus_of_a_service_are_foreign_unless_what_they_hold_may_stay():
+    memory = parse_nvidia("0, a, 90000\n1, b, 9000\n", "a, 1, 80000\na, 2, 9000\na, 3, 300\na, 4, [N/A]\nb, 5, 9000\n")
+
+    assert [item.pid for item in find_foreign(memory, (1,), 1024)] == [2, 4]
+    assert [item.pid for item in find_foreign(memory, (1,), 10_000)] == [4]
+    assert [item.pid for item in find_foreign(memory, (), 1024)] == [1, 2, 4, 5], "a service that is off may use any"
 
 
 def test_a_host_without_a_tool_is_unknown_not_idle():

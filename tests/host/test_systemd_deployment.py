@@ -269,6 +269,24 @@ def test_gpu_memory_held_by_an_escaped_process_ends_the_study_with_its_name(
     assert "--speculative-ddtree-budget 16" in command(host)
 
 
+def test_somebody_else_on_the_gpus_is_refused_before_the_first_stop(host: Container, tmp_path: Path):
+    start_stand_in(host)
+    before = invocation(host)
+    other = int(host.shell("setsid sleep 600 >/dev/null 2>&1 & echo $!"))
+    host.shell(f"echo 0 5000 >/run/fake-gpu/{other}")
+    with (
+        pytest.raises(
+            HostError, match=rf"process {other} \(sleep 600\) holds 5000 MiB of GPU 0, and is not of the service"
+        ),
+        deployment(host, tmp_path),
+    ):
+        pass
+    host.shell(f"kill {other}")
+
+    assert invocation(host) == before
+    assert host.shell("ls -A /run/autotune") == ""
+
+
 def test_a_server_that_drains_is_waited_for(host: Container, tmp_path: Path):
     start_stand_in(host)
     set_faults(host, {"budgets": [8], "fault": "drains", "seconds": 4})
