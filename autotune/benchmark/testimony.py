@@ -121,8 +121,12 @@ def find_foreign(
         received = sum(record.output_tokens or 0 for record in records)
         if generated is not None and generated > received * (1 + _FOREIGN_SHARE) + len(records) + max(unseen, 0):
             return f"the server generated {generated:.0f} tokens while {received} were received"
-        in_hand = sum(max(after.metrics.get(name, 0.0), 0.0) for name in (RUNNING, QUEUED))
-        if in_hand > concurrency:
+        gauges = [
+            [max(scrape.get(name, 0.0), 0.0) for name in (RUNNING, QUEUED)]
+            for scrape in (before.metrics, after.metrics)
+        ]
+        # A gauge that did not move may be left over from a busier cell before: servers renew it every few dozen steps.
+        if gauges[0] != gauges[1] and (in_hand := sum(gauges[1])) > concurrency:
             return f"the server had {in_hand:.0f} requests in hand while at most {concurrency} were in flight"
     busiest = max(((line.running or 0) + (line.queued or 0) for line in lines), default=0)
     if busiest > concurrency:

@@ -159,10 +159,13 @@ def test_tokens_of_an_answer_that_broke_off_are_ours():
     assert find_foreign([record(), broken], counted(0, 0), counted(41 + 60, 9), [], 1) is None
 
 
-def test_requests_left_in_hand_are_foreign_and_a_stale_gauge_of_ours_is_not():
+def test_requests_left_in_hand_are_foreign_and_stale_gauges_are_not():
     after = counted(41, 9, num_running_reqs=2.0, num_queue_reqs=1.0)
+    busier_cell_before = counted(0, 0, num_running_reqs=32.0, num_queue_reqs=0.0)
+    left_over = counted(41, 9, num_running_reqs=32.0, num_queue_reqs=0.0)
 
     assert find_foreign([record()], counted(0, 0), after, [], 3) is None
+    assert find_foreign([record()], busier_cell_before, left_over, [], 1) is None
     assert (
         find_foreign([record()], counted(0, 0), after, [], 2)
         == "the server had 3 requests in hand while at most 2 were in flight"
