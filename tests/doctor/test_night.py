@@ -10,7 +10,6 @@ import pytest
 
 from autotune.doctor.finding import Level
 from autotune.doctor.night import (
-    ASSUMED_SPREAD,
     ASSUMED_TOKENS_PER_S,
     Expectation,
     assume_measuring_s,
@@ -19,6 +18,7 @@ from autotune.doctor.night import (
     judge_gain,
 )
 from autotune.export.findings import Noise
+from autotune.interval import ASSUMED_SPREAD
 from autotune.settings import EvaluationSettings
 from autotune.trial import TrialKind, TrialRecord
 from autotune.tuner.limits import Limits
