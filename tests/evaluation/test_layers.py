@@ -7,6 +7,7 @@ import socket
 
 import pytest
 
+from autotune.errors import SandboxUnavailable
 from autotune.evaluation import own_world
 from autotune.evaluation import sandbox as sandbox_module
 from autotune.evaluation.confinement import LANDLOCK, SECCOMP
@@ -76,7 +77,7 @@ def test_without_a_demanded_layer_a_program_is_run_only_when_gaps_are_accepted(m
 
     assert LANDLOCK not in layers
     assert SECCOMP not in layers
-    with pytest.raises(sandbox_module.SandboxUnavailable, match="not here"):
+    with pytest.raises(SandboxUnavailable, match="not here"):
         Sandbox(20.0, 256 << 20).check()
 
 
