@@ -425,14 +425,14 @@ def _as_pairs(configuration: Configuration) -> list[list[object]]:
 
 
 def _lock_folder(directory: Path) -> StudyLock:
-    """Make the study's folder and lock it.
+    """Make the study's folder, closed to others because commands and logs of a server may hold secrets, and lock it.
 
     Raises:
         HostBusyError: another process holds it.
         UserError: the folder cannot be made or written.
     """
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         database = directory / DATABASE_NAME
         if database.exists() and not os.access(database, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(database))

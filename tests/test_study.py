@@ -267,6 +267,16 @@ def test_a_second_process_is_refused_and_told_who_holds_the_study(study: Study, 
         Study.open(make_settings(), tmp_path / "test")
 
 
+def test_the_folder_of_a_study_is_closed_to_others(tmp_path: Path):
+    """Commands and logs of a server may hold secrets; a folder that was there keeps the mode that its owner gave it."""
+    (tmp_path / "open").mkdir(mode=0o755)
+    for name in ("new", "open"):
+        Study.open(make_settings(), tmp_path / name).close()
+
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("new", "open")]
+    assert modes == [0o700, 0o755]
+
+
 def test_the_lock_goes_when_the_study_is_closed(tmp_path: Path):
     for _ in range(2):
         Study.open(make_settings(), tmp_path / "s").close()

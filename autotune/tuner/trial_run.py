@@ -25,6 +25,7 @@ from autotune.errors import (
     ServerError,
 )
 from autotune.events import Activity
+from autotune.export.provenance import hide_secrets_in
 from autotune.pruning import decide
 from autotune.servers.base import ServerDialect
 from autotune.settings import CellSettings
@@ -172,6 +173,7 @@ class TrialRun:
                 self._record_log(error)
                 return self._study.mark_infeasible(self._number, say_briefly(error))
             except (ServerError, MeasurementError) as error:
+                self._explain_silence(error)
                 self._record_log(error)
                 if attempt == _ATTEMPTS:
                     raise Unexplained(error) from error
@@ -328,11 +330,17 @@ class TrialRun:
             hint="tune when nobody needs the server, or keep its users away; the same command goes on where this one ended",
         )
 
+    def _explain_silence(self, error: AutotuneError) -> None:
+        """Say why a server that failed had no last words, where its log is not to be had."""
+        gap = self._deployment.log_gap
+        if isinstance(error, ServerError) and not error.log_lines and gap is not None:
+            error.message += f"; its log could not be read: {gap}"
+
     def _record_log(self, error: AutotuneError) -> None:
         """Keep the log lines that say why, with the trial."""
         lines = getattr(error, "log_lines", ())
         if lines:
-            self._study.record_attributes(self._number, {"log_lines": list(lines)})
+            self._study.record_attributes(self._number, {"log_lines": [hide_secrets_in(line) for line in lines]})
 
 
 def say_briefly(error: AutotuneError) -> str:

@@ -143,6 +143,17 @@ def test_a_foreign_server_ends_the_study_before_it_begins(tmp_path: Path):
     assert night.deployment.occupant is Occupant.FOREIGN
 
 
+def test_a_secret_in_the_last_words_of_a_server_is_not_kept_with_the_trial(tmp_path: Path):
+    night = Imagined(tmp_path)
+    night.deployment.fates = [Fate(), Fate(ends_after_s=5, log={1.0: f"{OOM[1.0]} args: --api-key sk-123 --port 1"})]
+    night(Limits(trials=2))
+
+    (words,) = night.trials[1].attributes["log_lines"]
+    assert "out of memory" in words
+    assert "--port 1" in words
+    assert "sk-123" not in words
+
+
 def test_memory_that_runs_out_makes_one_trial_infeasible_without_a_second_boot(tmp_path: Path):
     """Case 8."""
     night = Imagined(tmp_path)
