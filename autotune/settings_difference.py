@@ -22,6 +22,7 @@ MAY_DIFFER: Final = (
     "server.port",
     "server.*_timeout_s",
     "benchmark.*_timeout_s",
+    "evaluation.isolation",
     "pruning.enabled",
     "export.*",
 )

@@ -22,6 +22,7 @@ from tests.records import STUDY, make_settings
         ("[benchmark]", "[benchmark]\nignore_eos = true", "benchmark.ignore_eos was false and is now true"),
         ("[server]", "[server]\nenvironment = { A = '1' }", 'server.environment.A was not set and is now "1"'),
         ('name = "test"', 'name = "test"\nseed = 2', "seed was 1 and is now 2"),
+        ("[benchmark]", "[evaluation]\nproblems = 3\n[benchmark]", "evaluation.problems was not set and is now 3"),
     ],
 )
 def test_what_decides_a_figure_may_not_differ(old: str, new: str, said: str):
@@ -34,7 +35,8 @@ def test_what_decides_a_figure_may_not_differ(old: str, new: str, said: str):
 
 def test_what_decides_no_figure_may_differ():
     text = STUDY.replace("[server]", "[server]\nport = 1\nhost = 'localhost'\nstop_timeout_s = 9").replace(
-        "[benchmark]", "[export]\nrule = 'c1'\n[benchmark]\nrequest_timeout_s = 9"
+        "[benchmark]",
+        "[export]\nrule = 'c1'\n[evaluation]\nisolation = 'run generated code without isolation'\n[benchmark]\nrequest_timeout_s = 9",
     )
     wanted = make_settings(text, try_=({"budget": 1},), pruning=PruningSettings(enabled=False), storage="sqlite:///x")
 
