@@ -27,11 +27,13 @@ class Reading:
         source: its name in notes.
         value: accept length; ``None`` when the source says nothing.
         count: verify steps it rests on; 0 when unknown.
+        unseen: share of the cell that it may not have seen; it may differ by so much more before that is told.
     """
 
     source: str
     value: float | None
     count: int = 0
+    unseen: float = 0.0
 
 
 def choose_accept_length(
@@ -65,7 +67,7 @@ def choose_accept_length(
     notes += [
         f"accept length is {value:.2f} by {chosen.source} but {other:.2f} by {reading.source}"
         for reading, other in possible[1:]
-        if abs(other - value) > _AGREEMENT * value
+        if abs(other - value) > (_AGREEMENT + reading.unseen) * value
     ]
     return Figure(value, chosen.count), tuple(notes)
 

@@ -22,6 +22,8 @@ from autotune.trial import Figure
 _FOREIGN_SHARE = 0.02
 _SLOWER_PATH_SHARE = 0.15
 _FEWEST_LINES = 3
+_LOG_INTERVAL_STEPS = 40
+"""Decode steps between two log lines (``--decode-log-interval``); averages are brought up to date then, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,14 @@ def hear(
     counters = Reading("/metrics", None)
     if before.metrics is not None and after.metrics is not None:
         counters = read_counters(subtract(before.metrics, after.metrics), received, len(records))
+    answers = read_answers(records)
+    steps = answers.count or counters.count
+    unseen = min(1.0, _LOG_INTERVAL_STEPS * concurrency / steps) if steps else 0.0
     readings = [
-        read_answers(records),
+        answers,
         counters,
-        Reading("/server_info", info.accept_length),
-        Reading("the log", mean_accept_length(lines[1:])),
+        Reading("/server_info", info.accept_length, unseen=unseen),
+        Reading("the log", mean_accept_length(lines[1:]), unseen=unseen),
     ]
     if speculates is None:  # an unknown server: it speculates when something it counted says so
         speculates = any(reading.value is not None and reading.value > 1 for reading in readings)
