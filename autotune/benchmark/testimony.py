@@ -22,6 +22,8 @@ from autotune.trial import Figure
 _FOREIGN_SHARE = 0.02
 _SLOWER_PATH_SHARE = 0.15
 _FEWEST_LINES = 3
+_MOST_UNSEEN = 0.3
+"""However short a cell is, what differs by more than this is told."""
 _LOG_INTERVAL_STEPS = 40
 """Decode steps between two log lines (``--decode-log-interval``); averages are brought up to date then, too."""
 
@@ -86,7 +88,7 @@ def hear(
         counters = read_counters(subtract(before.metrics, after.metrics), received, len(records))
     answers = read_answers(records)
     steps = answers.count or counters.count
-    unseen = min(1.0, _LOG_INTERVAL_STEPS * concurrency / steps) if steps else 0.0
+    unseen = min(_MOST_UNSEEN, _LOG_INTERVAL_STEPS * concurrency / steps) if steps else 0.0
     readings = [
         answers,
         counters,

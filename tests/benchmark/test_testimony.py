@@ -76,10 +76,12 @@ def test_sources_that_disagree_are_told():
 def test_an_average_that_may_lack_the_end_of_a_short_cell_may_differ(answers: int, is_told: bool):
     """Servers bring averages up to date every 40 decode steps: of 30 steps they may have seen none, of 1500 nearly all."""
     heard = listen([record(steps=15)] * answers, info=ServerInfo(accept_length=2.0))
+    far = listen([record(steps=15)] * answers, info=ServerInfo(accept_length=1.5))
 
     assert heard.accept_length is not None
     assert heard.accept_length.value == pytest.approx(40 / 15)
     assert (heard.notes != ()) is is_told
+    assert far.notes
 
 
 def test_more_than_the_block_and_one_is_impossible():
