@@ -154,12 +154,21 @@ def readable_paths(secret: str) -> Iterator[str]:
         path = f"{library}/{name}"
         if name not in ("site-packages", "dist-packages") and not (has_secret and is_below(secret, path)):
             yield path
-    yield from (path for path in _shared_paths() if not is_below(secret, path))
+    yield from (path for path in (*_own_libraries(), *_shared_paths()) if not is_below(secret, path))
 
 
 def shown_paths() -> list[str]:
     """What a file tree of its own shows: the same, Python's library first and in one piece."""
-    return [os.path.dirname(os.__file__), *_shared_paths()]
+    library = os.path.dirname(os.__file__)
+    own = [os.path.dirname(library)] if any(_own_libraries()) else []
+    return [library, *own, *_shared_paths()]
+
+
+def _own_libraries() -> Iterator[str]:
+    """Shared libraries that lie beside Python's own where it was not installed by the system, as conda does it."""
+    parent = os.path.dirname(os.path.dirname(os.__file__))
+    if parent not in ("/usr/lib", "/lib", "/usr/lib64", "/lib64"):
+        yield from (f"{parent}/{name}" for name in os.listdir(parent) if ".so" in name)
 
 
 def _shared_paths() -> Iterator[str]:

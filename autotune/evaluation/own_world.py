@@ -119,9 +119,12 @@ def _build(root: str, readable: Sequence[str]) -> None:
         if os.path.islink(link) and not os.path.lexists(root + link):
             os.makedirs(os.path.dirname(root + link), exist_ok=True)
             os.symlink(os.path.relpath(os.path.realpath(link), os.path.dirname(link)), root + link)
-    for path in readable:
-        if _lies_behind_link(path):
+    shown: set[str] = set()
+    for name in readable:
+        path = os.path.realpath(name) if _lies_behind_link(name) else name
+        if path in shown:
             continue
+        shown.add(path)
         if os.path.isdir(path):
             os.makedirs(root + path, exist_ok=True)
         elif not os.path.exists(path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.evaluation.confinement import readable_paths, render_filter
+from autotune.evaluation.confinement import readable_paths, render_filter, shown_paths
 
 ALLOW, REFUSE, MISSING = 0x7FFF0000, 0x00050001, 0x00050026
 WORDS = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -121,3 +121,24 @@ def test_a_library_folder_that_holds_the_secret_is_left_out():
 
     assert "/usr/lib64" not in paths
     assert "/lib64" not in paths
+
+
+def test_libraries_beside_a_python_of_its_own_can_be_read_and_nothing_else_there(tmp_path, monkeypatch):
+    library = tmp_path / "lib" / "python3.11"
+    (library / "json").mkdir(parents=True)
+    for path in (tmp_path / "lib/libz.so.1", tmp_path / "lib/notes.txt", library / "os.py"):
+        path.touch()
+    monkeypatch.setattr(os, "__file__", str(library / "os.py"))
+
+    paths = set(readable_paths("/nowhere"))
+
+    assert {str(tmp_path / "lib/libz.so.1"), str(library / "json"), str(library / "os.py")} <= paths
+    assert str(tmp_path / "lib/notes.txt") not in paths
+    assert str(tmp_path / "lib") not in paths
+    assert shown_paths()[:2] == [str(library), str(tmp_path / "lib")]
+
+
+def test_what_the_system_has_installed_brings_no_libraries_of_its_own(monkeypatch):
+    monkeypatch.setattr(os, "__file__", "/usr/lib/python3.11/os.py")
+
+    assert "/usr/lib" not in shown_paths()
