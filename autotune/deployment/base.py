@@ -148,6 +148,11 @@ class Deployment(ABC):
     def read_environment(self) -> Mapping[str, str]:
         """Return the variables that the server in use was started with; empty when there is none."""
 
+    @property
+    def log_gap(self) -> str | None:
+        """Why the server's log cannot be read, or not all of it; ``None`` when it can."""
+        return None
+
     def sample_gpus(self) -> tuple[GpuSample, ...]:
         """Look at the GPUs of the host now; empty where there is none, or no tool to ask. From any thread.
 

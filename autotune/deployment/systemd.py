@@ -28,6 +28,7 @@ from autotune.deployment.lease import Lease
 from autotune.deployment.lease_holder import LeaseHolder, is_restoring, read_holder
 from autotune.deployment.leftovers import Interruptible, clear_way, read_own_restore
 from autotune.deployment.port_owner import PortOwner
+from autotune.deployment.service_log import read_log_gap
 from autotune.deployment.stopping import Stopper
 from autotune.deployment.sudo_rights import check_rights
 from autotune.deployment.systemd_unit import (
@@ -121,6 +122,7 @@ class SystemdDeployment(Deployment):
         self._watched: UnitState | None = None
         self._journal: InvocationJournal | None = None
         self._log: list[str] = []
+        self._log_gap: str | None = None
         self._log_path: Path | None = None
         self._has_ended = False
         self._is_log_final = False
@@ -233,6 +235,11 @@ class SystemdDeployment(Deployment):
         if unit.launch_kind is LaunchKind.DIRECT:
             self._check_address(unit.argv)
         self._findings += find_hazards(unit)
+        self._log_gap = read_log_gap(self._host, self._name)
+        if self._log_gap is not None:
+            self._findings.append(
+                f"{self._log_gap}: why a boot fails will not be known; StandardOutput=journal keeps it"
+            )
         self._unit = unit
 
     def _check_address(self, command: Sequence[str]) -> None:
@@ -342,6 +349,11 @@ class SystemdDeployment(Deployment):
             with self._log_path.open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.writelines(f"{line}\n" for line in lines)
         return tuple(self._log)
+
+    @property
+    def log_gap(self) -> str | None:
+        """Why the journal lacks the server's log; see the base class."""
+        return self._log_gap
 
     def read_environment(self) -> Mapping[str, str]:
         """Return the variables that the server in use was started with."""

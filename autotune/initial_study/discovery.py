@@ -18,6 +18,7 @@ from autotune.deployment.data_path import open_data_path
 from autotune.deployment.host import Host
 from autotune.deployment.host_files import read_file
 from autotune.deployment.process_command import expand_variables, has_title
+from autotune.deployment.service_log import read_log_gap
 from autotune.deployment.shell_line import find_line, find_program
 from autotune.deployment.systemd_unit import TRIAL_DROP_IN
 from autotune.deployment.unit import LaunchKind, ProcessFacts, Unit, UnitState
@@ -128,6 +129,7 @@ class _Discovery:
             gpus=self._ask("GPUs", self._list_gpus),
             lengths=self._ask("request lengths", self._read_lengths),
             load_s=None if process is None else self._ask("load time", lambda: self._find_load_s(process)),
+            log_gap=self._ask("log", lambda: read_log_gap(self._host, unit.name)),
             unanswered=tuple(self._unanswered),
         )
 

@@ -75,6 +75,7 @@ class Facts:
         gpus: ``None`` when there is no tool that lists them.
         lengths: of requests in the journal; ``None`` when it shows too few.
         load_s: from the start of the process to its ready line.
+        log_gap: why the journal lacks the server's log; ``None`` when it should have it.
         unanswered: one sentence for each question without an answer.
     """
 
@@ -99,6 +100,7 @@ class Facts:
     gpus: tuple[Gpu, ...] | None = None
     lengths: RequestLengths | None = None
     load_s: float | None = None
+    log_gap: str | None = None
     unanswered: tuple[str, ...] = ()
 
     @property

@@ -69,6 +69,8 @@ def find_warnings(facts: Facts, choice: Choice) -> Iterator[str]:
             "--admin-api-key is set: requests carry the ordinary key, so what only the other one opens is refused, as emptying "
             "the cache between cells may be; take it out for a night"
         )
+    if facts.log_gap is not None:
+        yield f"{facts.log_gap}: why a boot fails would not be known; set StandardOutput=journal in the unit"
     if choice.family.tree_backend is not None and facts.ask("attention_backend", "--attention-backend") is None:
         yield (
             f"the attention backend is not known: trees need --attention-backend {choice.family.tree_backend}, and each tree is "

@@ -424,3 +424,9 @@ def test_whatever_runs_and_however_it_is_called_the_study_can_be_read_and_holds_
     rendering = space.render_flags(space.resolve(settings.baseline))
     assert str(budget) in rendering.arguments
     assert tomllib.loads(study.text)["name"] == "kimi"
+
+
+def test_a_log_that_nobody_can_read_is_said_before_a_night():
+    facts = make_facts(*TREE, log_gap="the service's log goes to a file, not to the journal")
+
+    assert any("set StandardOutput=journal in the unit" in sentence for sentence in write(facts)[2].warnings)

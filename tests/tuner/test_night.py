@@ -187,6 +187,16 @@ def test_a_crash_that_repeats_while_the_baseline_works_is_the_configurations_fau
     assert "while the baseline works" in (night.trials[1].reason or "")
 
 
+def test_a_crash_without_last_words_says_why_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    night = Imagined(tmp_path)
+    gap = "the service's log goes to a file, not to the journal"
+    monkeypatch.setattr(type(night.deployment), "log_gap", gap)
+    night.deployment.fates = [Fate(), Fate(ends_after_s=2), Fate(ends_after_s=2)]
+    night(Limits(trials=0))
+
+    assert f"its log could not be read: {gap}" in (night.trials[1].reason or "")
+
+
 def test_a_crash_that_the_baseline_shares_stops_the_study_and_blames_no_trial(tmp_path: Path):
     night = Imagined(tmp_path)
     night.deployment.fates = [Fate(), *(Fate(ends_after_s=5) for _ in range(4))]
