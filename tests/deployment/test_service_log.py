@@ -33,7 +33,10 @@ def test_a_log_in_the_journal_is_not_talked_about(change: dict[str, str]):
 
 
 def test_the_last_file_of_journald_decides_whether_it_keeps_anything():
-    assert find_log_gap(JOURNAL, "Storage=volatile\n Storage = none\n") == "the host's journal keeps nothing (Storage=none)"
+    assert (
+        find_log_gap(JOURNAL, "Storage=volatile\n Storage = none\n")
+        == "the host's journal keeps nothing (Storage=none)"
+    )
     assert find_log_gap(JOURNAL, "Storage=none\nStorage=volatile\n") is None
 
 
