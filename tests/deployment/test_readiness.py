@@ -45,6 +45,9 @@ class TimedDialect(ServerDialect):
     def find_mismatches(self, configuration: Configuration, effective: Mapping[str, ParameterValue]) -> tuple[str, ...]:
         raise NotImplementedError
 
+    def find_configuration(self, effective: Mapping[str, ParameterValue]) -> Configuration | None:
+        raise NotImplementedError
+
     def find_fatal_line(self, log_lines: Sequence[str]) -> str | None:
         return find_fatal_line(log_lines)
 
