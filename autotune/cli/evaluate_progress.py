@@ -73,7 +73,9 @@ class EvaluateProgress:
         if elapsed_s >= _SOON_S and 0 < done < of:
             left = f"about {render_duration(elapsed_s * (of - done) / done)} left"
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, completed=done / of, description=f"{done} of {of} {part}", left=left)
+            self._progress.update(
+                self._task, completed=done / of, description=f"{done} of {of} {part}", left=left, refresh=True
+            )
         elif done == of or now_s - self._said_s >= _BETWEEN_LINES_S:
             self._said_s = now_s
             render.say(f"{done} of {of} {part}" + (f"; {left}" if left else ""))

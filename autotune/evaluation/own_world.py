@@ -14,6 +14,7 @@ import ctypes
 import errno
 import os
 import struct
+from _signal import signal as set_handler  # type: ignore[import-not-found]  # what `signal` adds to it loads too slowly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _NEW_USER = 0x10000000
 _NEW_ALL = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x20000000 | 0x40000000
 """Mounts, control groups, host name, IPC, processes, network."""
 _READ_ONLY, _NO_SUID, _NO_DEVICES, _BIND, _RECURSIVE, _PRIVATE, _DETACH = 1, 2, 4, 4096, 16384, 1 << 18, 2
+_SIGKILL, _SIGTERM = 9, 15
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 442, -100, 0x8000
 _FIRST_UID, _LAST_UID_OFFSET, _NOBODY = 0x70000000, 0x0FFFFFFF, 65534
@@ -75,9 +77,7 @@ def run_inside(report_fd: int) -> None:
     child = os.fork()
     if child == 0:
         return
-    import signal  # noqa: PLC0415 - the process that runs the program does not need it
-
-    signal.signal(signal.SIGTERM, lambda _number, _frame: os.kill(child, signal.SIGKILL))
+    set_handler(_SIGTERM, lambda _number, _frame: os.kill(child, _SIGKILL))
     os.close(report_fd)
     _, status = os.waitpid(child, 0)
     number = os.waitstatus_to_exitcode(status)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from autotune.cli import evaluate as evaluate_module
 from autotune.cli.evaluate_progress import EvaluateProgress
@@ -218,3 +220,16 @@ def test_nothing_is_judged_where_something_is_measured(tmp_path, monkeypatch):
     assert result.exit_code == 3
     assert "process 4242 of autotune measures on this machine" in result.stderr
     assert not server.asked
+
+
+def test_progress_on_a_terminal_is_a_bar_with_the_time_left():
+    ticks = itertools.count(0.0, 10.0)
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=100)
+    with EvaluateProgress(is_live=True, console=console, clock=lambda: next(ticks)) as progress:
+        progress.take("answers", 5, 10)
+        progress.take("verdicts", 1, 10)
+
+    assert "5 of 10 answers" in screen.getvalue()
+    assert "about 10 s left" in screen.getvalue()
+    assert "1 of 10 verdicts" in screen.getvalue()
