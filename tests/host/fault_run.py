@@ -15,7 +15,7 @@ from autotune.errors import AutotuneError
 from autotune.study_view import load_study
 from autotune.trial import TrialKind, TrialRecord
 from tests.host.container import Container
-from tests.host.faults import Fault, Step
+from tests.host.faults import SLOW_STEPS, Fault, Step
 from tests.host.lab import Lab
 from tests.host.scene import Scene
 from tests.host.service import is_serving, set_faults, start_stand_in
@@ -62,14 +62,14 @@ def play(lab: Lab, host: Container, fault: Fault, place: Place, folder: Path, se
         seed: of everything left to chance.
     """
     started = time.monotonic()
+    pace = (SLOW_STEPS,) if fault.is_slow else ()
+    set_faults(host, *pace)  # of the server found too
     start_stand_in(host, **fault.unit)
-    set_faults(host, *fault.rules)
+    set_faults(host, *fault.rules, *pace)
     if fault.arrange is not None:
         fault.arrange(host)
     working = Path("/root") / folder.name if place is Place.ON_HOST else folder
-    text = render_study(
-        lab, host, place, deployment=fault.deployment, server=fault.server, output_tokens=fault.output_tokens
-    )
+    text = render_study(lab, host, place, deployment=fault.deployment, server=fault.server)
     write_study(working, text, host if place is Place.ON_HOST else None)
     before = snapshot(host)
     arguments = ["optimize", f"{NAME}.toml", "--plain", "--trials", str(fault.trials)]
@@ -154,7 +154,7 @@ def _follow(
             fault.heal(scene)
         return
     if step is Step.HOST_ITSELF:
-        left = wait_until_none(lambda: _compare(scene, without_notes=True), HOST_PATIENCE_S)
+        left = wait_until_none(lambda: _compare(scene, without_notes=True), HOST_PATIENCE_S, pause_s=1.0)
         problems += [f"the host did not restore itself: {difference}" for difference in left]
         return
     command = arguments if step is Step.OPTIMIZE else ["restore", f"studies/{NAME}/"]

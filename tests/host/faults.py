@@ -21,8 +21,8 @@ ROOT_COMMANDS: Final = {
 }
 """What a tuner runs as root, each to be allowed by sudo."""
 
-LONG: Final = 300
-"""Output tokens that make a cell last for seconds, so that a fault can strike inside it."""
+SLOW_STEPS: Final = {"fault": "slow steps", "seconds": 0.03}
+"""The rule that makes a cell last for seconds, so that a fault can strike inside it, without work for the processor."""
 
 DONE: Final = frozenset({"complete"})
 BLAMED: Final = frozenset({"infeasible"})
@@ -63,7 +63,7 @@ class Fault:
         server: keys of its ``[server]``.
         place: where the tuner has to run; ``None``: anywhere.
         unit: options of the unit, see ``render_unit``.
-        output_tokens: of each answer.
+        is_slow: whether each step of the server takes so long that a cell lasts for seconds.
         trials: ``--trials``.
         is_remote: whether it makes sense only for a tuner on another machine.
     """
@@ -84,7 +84,7 @@ class Fault:
     server: Mapping[str, object] = field(default_factory=dict)
     place: Place | None = None
     unit: Mapping[str, Any] = field(default_factory=dict)
-    output_tokens: int = 32
+    is_slow: bool = False
     trials: int = 2
     is_remote: bool = False
 
@@ -123,7 +123,7 @@ def list_faults(oom_after_s: float = 3.0) -> list[Fault]:
 def _list_bad_servers(oom_after_s: float) -> list[Fault]:
     """The server itself fails with one configuration: plain decoding."""
     twice = "failed twice while the baseline works"
-    quick = {"ready_timeout_s": 4.0, "stall_timeout_s": 3.0}
+    quick = {"ready_timeout_s": 15.0, "stall_timeout_s": 10.0}  # of healthy boots too, on a busy machine
     return [
         Fault(
             "crash at start",
@@ -197,7 +197,7 @@ def _list_bad_hosts() -> list[Fault]:
             action=_reboot,
             steps=(Step.OPTIMIZE,),
             exit_codes=frozenset({3}),
-            output_tokens=LONG,
+            is_slow=True,
         ),
         Fault(
             "power lost while loading",
@@ -217,7 +217,7 @@ def _list_bad_hosts() -> list[Fault]:
             steps=(Step.RESTORE,),
             exit_codes=frozenset({3}),
             states={},
-            output_tokens=LONG,
+            is_slow=True,
         ),
         Fault(
             "port taken in mid-night",
@@ -252,7 +252,7 @@ def _list_bad_hosts() -> list[Fault]:
             steps=(Step.HEAL, Step.OPTIMIZE),
             exit_codes=frozenset({3}),
             says=("zzzz-site.conf",),
-            output_tokens=LONG,
+            is_slow=True,
         ),
         Fault(
             "drop-in of our name in /etc",
@@ -287,9 +287,9 @@ def _list_other_people() -> list[Fault]:
         Fault(
             "foreign traffic in a cell",
             moment=MEASURING,
-            action=lambda scene: _send_traffic(scene, seconds=3),
+            action=lambda scene: _send_traffic(scene, seconds=1, running=16),
             says=("others used the server",),
-            output_tokens=LONG,
+            is_slow=True,
         ),
         Fault(
             "foreign traffic before a stop",
@@ -299,13 +299,13 @@ def _list_other_people() -> list[Fault]:
             steps=(Step.HEAL, Step.OPTIMIZE),
             exit_codes=frozenset({3}),
             says=("of others",),
-            output_tokens=LONG,
+            is_slow=True,
         ),
         Fault(
             "a second tuner",
             moment=MEASURING,
             action=_send_second_tuner,
-            output_tokens=LONG,
+            is_slow=True,
             is_remote=True,
         ),
         *(
@@ -315,7 +315,7 @@ def _list_other_people() -> list[Fault]:
                 action=partial(_send_signal, number=number),
                 exit_codes=frozenset({128 + number}),
                 steps=(Step.OPTIMIZE,),
-                output_tokens=LONG,
+                is_slow=True,
                 is_remote=True,
             )
             for name, number in (("SIGINT", signal.SIGINT), ("SIGTERM", signal.SIGTERM), ("SIGHUP", signal.SIGHUP))
@@ -332,7 +332,7 @@ def _list_cables() -> list[Fault]:
             action=lambda scene: _pull(scene, seconds=3),
             steps=(Step.OPTIMIZE,),
             exit_codes=frozenset({0, 3}),
-            output_tokens=LONG if phase == "bench" else 32,
+            is_slow=phase == "bench",
         )
         for phase, moment in PHASES.items()
     ]
@@ -344,8 +344,8 @@ def _list_cables() -> list[Fault]:
             heal=lambda scene: scene.host.link(is_up=True),
             steps=(Step.HOST_ITSELF, Step.HEAL, Step.OPTIMIZE),
             exit_codes=frozenset({3}),
-            deployment={"lease_s": 8.0},
-            output_tokens=LONG if phase == "bench" else 32,
+            deployment={"lease_s": 12.0},
+            is_slow=phase == "bench",
         )
         for phase, moment in PHASES.items()
     ]
@@ -394,7 +394,7 @@ def _list_deaths() -> list[Fault]:
             steps=(Step.HOST_ITSELF,),
             exit_codes=frozenset({-9}),
             states={},
-            deployment={"lease_s": 5.0},
+            deployment={"lease_s": 10.0},
         ),
         Fault(
             "tuner gone for good while loading",
@@ -403,7 +403,7 @@ def _list_deaths() -> list[Fault]:
             rules=({"fault": "slow", "budgets": [0], "seconds": 2},),
             steps=(Step.HOST_ITSELF, Step.OPTIMIZE),
             exit_codes=frozenset({-9}),
-            deployment={"lease_s": 5.0},
+            deployment={"lease_s": 10.0},
         ),
         Fault(
             "asleep for longer than the lease",
@@ -411,8 +411,8 @@ def _list_deaths() -> list[Fault]:
             action=_send_to_sleep,
             steps=(Step.OPTIMIZE,),
             exit_codes=frozenset({3}),
-            deployment={"lease_s": 5.0},
-            output_tokens=LONG,
+            deployment={"lease_s": 10.0},
+            is_slow=True,
         ),
     ]
     return [replace(fault, is_remote=True) for fault in (*kills, *others)]
@@ -428,10 +428,15 @@ while True:
     except OSError:
         time.sleep(0.001)
 """
-_TRAFFIC: Final = f"""
-import json, sys, threading, time, urllib.request
+_TRAFFIC: Final = rf"""
+import json, re, sys, threading, time, urllib.request
+def count_running():
+    text = urllib.request.urlopen("http://127.0.0.1:{PORT}/metrics", timeout=30).read().decode()
+    return float(re.search(r"num_running_reqs\S* (\S+)", text)[1])
+while count_running() < int(sys.argv[2]):
+    time.sleep(0.02)
 end = time.monotonic() + float(sys.argv[1])
-body = json.dumps({{"messages": [{{"role": "user", "content": "hello"}}], "max_tokens": 2000}}).encode()
+body = json.dumps({{"messages": [{{"role": "user", "content": "hello"}}], "max_tokens": 200}}).encode()
 def ask():
     while time.monotonic() < end:
         request = urllib.request.Request("http://127.0.0.1:{PORT}/v1/chat/completions", body)
@@ -460,8 +465,13 @@ def _restart_often(host: Container) -> None:
 
 
 def _reboot(scene: Scene) -> None:
+    before = scene.host.boot_id
     scene.host.run(["systemctl", "reboot"], check=False)
-    time.sleep(1.5)
+    deadline = time.monotonic() + 60
+    while scene.host.boot_id in (before, None):
+        if time.monotonic() > deadline:
+            raise TimeoutError("the host does not begin to boot again within 60 s")
+        time.sleep(0.05)
     scene.host.wait_for_port(22)
 
 
@@ -475,7 +485,10 @@ def _take_port(scene: Scene) -> None:
 
 
 def _kill_escaped(scene: Scene) -> None:
-    scene.host.shell("echo 1 >/sys/fs/cgroup/escaped/cgroup.kill; sleep 0.2; rmdir /sys/fs/cgroup/escaped")
+    scene.host.shell(
+        "cd /sys/fs/cgroup && echo 1 >escaped/cgroup.kill && "
+        "timeout 30 sh -c 'until grep -qx \"populated 0\" escaped/cgroup.events; do sleep 0.05; done' && rmdir escaped"
+    )
 
 
 def _add_drop_in(host: Container, path: str) -> None:
@@ -497,8 +510,9 @@ def _forbid(host: Container, name: str) -> None:
     host.allow("ubuntu", [path for other, path in ROOT_COMMANDS.items() if other != name])
 
 
-def _send_traffic(scene: Scene, seconds: float) -> None:
-    scene.start_on_host("/usr/bin/python3", "-c", _TRAFFIC, str(seconds))
+def _send_traffic(scene: Scene, seconds: float, *, running: int = 0) -> None:
+    """Send requests for so long, as soon as so many of the tuner run: however long it prepares, they meet its cell."""
+    scene.start_on_host("/usr/bin/python3", "-c", _TRAFFIC, str(seconds), str(running))
 
 
 def _pull(scene: Scene, seconds: float) -> None:

@@ -56,6 +56,8 @@ class Fault(Enum):
     """Takes ``seconds`` to end when asked to."""
     SLOW = "slow"
     """Takes ``seconds`` to load."""
+    SLOW_STEPS = "slow steps"
+    """Takes ``seconds`` more for each step of an answer."""
 
 
 @dataclass(frozen=True)
@@ -132,11 +134,11 @@ class Engine:
         budget: nodes of the draft tree; 0 is plain decoding.
     """
 
-    def __init__(self, arguments: argparse.Namespace, fault: Fault | None) -> None:
-        self.arguments, self.fault = arguments, fault
+    def __init__(self, arguments: argparse.Namespace, rule: Rule) -> None:
+        self.arguments, self.fault = arguments, rule.fault
         self.budget = count_budget(arguments)
         self.tokens_per_step = 1 + min(self.budget, 12) // 4
-        self.step_s = 0.004 + 0.00002 * self.budget
+        self.step_s = 0.004 + 0.00002 * self.budget + (rule.seconds if rule.fault is Fault.SLOW_STEPS else 0.0)
         self.is_ready = False
         self._lock = threading.Lock()
         self.running = self.generated = self.prompted = self.verified = 0
@@ -311,7 +313,7 @@ def main() -> int:
         log(_OUT_OF_MEMORY)
         log("Received sigquit from a child process. It usually means the child failed.")
         return 1
-    Handler.engine = engine = Engine(arguments, rule.fault)
+    Handler.engine = engine = Engine(arguments, rule)
     server = Server((arguments.host, arguments.port), Handler)
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())

@@ -125,11 +125,11 @@ def wait_until_same(host: Container, before: HostSnapshot, patience_s: float = S
     return wait_until_none(lambda: compare(before, snapshot(host)), patience_s)
 
 
-def wait_until_none(find: Callable[[], list[str]], patience_s: float = SETTLE_S) -> list[str]:
+def wait_until_none(find: Callable[[], list[str]], patience_s: float = SETTLE_S, *, pause_s: float = 0.1) -> list[str]:
     """Ask until nothing is found any more, or patience ends; return what was found last."""
     deadline = time.monotonic() + patience_s
     while (found := find()) and time.monotonic() < deadline:
-        time.sleep(0.1)
+        time.sleep(pause_s)
     return found
 
 

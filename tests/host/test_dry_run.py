@@ -15,8 +15,9 @@ from autotune.settings import DeploymentSettings, parse_settings
 from autotune.tuner import Limits, open_dialect, run
 from autotune.tuner.rehearsal import choose_configuration, rehearse, render_rehearsal
 from tests.host.container import Container
+from tests.host.faults import SLOW_STEPS
 from tests.host.lab import Lab
-from tests.host.service import start_stand_in
+from tests.host.service import set_faults, start_stand_in
 from tests.host.state import compare, ignore_files, snapshot, wait_until_none
 from tests.host.study_file import render_study
 from tests.host.tuner_process import Place
@@ -42,8 +43,9 @@ def normalise(changes: list[ChangingCommand]) -> list[tuple[tuple[str, ...], str
 def test_the_commands_of_a_dry_run_are_those_of_a_real_trial(
     lab: Lab, host: Container, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: str
 ):
+    set_faults(host, SLOW_STEPS)
     start_stand_in(host)
-    text = render_study(lab, host, Place.ROOT, tries=({"budget": 8, "topk": 4},), output_tokens=256)
+    text = render_study(lab, host, Place.ROOT, tries=({"budget": 8, "topk": 4},))
     text = text.replace(str(lab.ssh_config(host)), str(lab.ssh_config(host, is_forwarded=True)))
     text = text.replace('"gpu1"', f'"{host.alias(user)}"').replace("lease_s = 30.0", "lease_s = 600.0")
     settings = parse_settings(text, "study")

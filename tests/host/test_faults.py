@@ -65,7 +65,8 @@ def find_cases() -> list[tuple[Fault, Place]]:
 def list_parameters() -> list[object]:
     """Return the fixed cases and, for a campaign, what the seed draws beside them."""
     fixed = find_cases()
-    others = [case for case in draw() if case not in fixed]
+    names = [(fault.name, place) for fault, place in fixed]
+    others = [(fault, place) for fault, place in draw() if (fault.name, place) not in names]
     return [
         *(pytest.param(fault, place, id=f"{fault.name}, {place.value}") for fault, place in fixed),
         *(
