@@ -11,6 +11,7 @@ from typing import Final
 
 from autotune.deployment.host import Host
 from autotune.deployment.host_files import Runner
+from autotune.deployment.systemd_away import ask_systemd
 from autotune.errors import SystemdError
 
 STOPPED_BY: Final = ("RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo")
@@ -75,7 +76,7 @@ def _show(host: Host, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
     """Return state and relations of units, by the names that were asked."""
     options = [f"--property={key}" for key in ("Id", "ActiveState", *STOPPED_BY)]
     command = ("systemctl", "show", *options, "--", *names)
-    output = host.expect(command, host.run(command, timeout_s=_TIMEOUT_S, is_idempotent=True))
+    output = host.expect(command, ask_systemd(host, command, timeout_s=_TIMEOUT_S))
     blocks = [dict(line.partition("=")[::2] for line in block.splitlines()) for block in output.text.split("\n\n")]
     if len(blocks) != len(names) or any("ActiveState" not in block for block in blocks):
         raise SystemdError(f"systemctl does not say how {', '.join(names)} stand", where=host.name)

@@ -19,6 +19,7 @@ from typing import Final
 from autotune.deployment.host import CommandOutput, Host
 from autotune.deployment.host_files import make_folder, write_file
 from autotune.deployment.lease_holder import LeaseHolder, find_timer, read_holder, read_remaining_s, render_holder
+from autotune.deployment.systemd_away import insist
 from autotune.errors import HostBusyError, HostError, LeaseLostError, SshError
 
 RUN_FOLDER: Final = "/run/autotune"
@@ -172,8 +173,12 @@ class Lease:
             SshError: as :meth:`Host.run`.
         """
         self._refuse_lost()
-        try:
+
+        def run() -> CommandOutput:
             return self._run(self.token, command, stdin=stdin, timeout_s=timeout_s, is_idempotent=is_idempotent)
+
+        try:
+            return insist(run) if is_idempotent else run()
         except LeaseLostError as error:
             self._lost = error.message
             raise

@@ -16,6 +16,7 @@ from autotune.deployment.host import Host
 from autotune.deployment.host_files import read_file
 from autotune.deployment.host_record import read_machine
 from autotune.deployment.process import Identity, identify, read_command
+from autotune.deployment.systemd_away import ask_systemd
 
 _HOST_MARK = "host-"
 _LONGEST_COMMAND = 200
@@ -139,7 +140,11 @@ def read_holder(host: Host, folder: str) -> LeaseHolder | None:
 
 
 def read_remaining_s(host: Host, timer: str) -> float | None:
-    """Return the seconds until a lease ends unless it is renewed; ``None`` when its timer does not run."""
+    """Return the seconds until a lease ends unless it is renewed; ``None`` when its timer does not run.
+
+    Raises:
+        HostError: systemd does not say; that is no lease that is over.
+    """
     if not timer:
         return None
     path = "/org/freedesktop/systemd1/unit/" + "".join(
@@ -147,11 +152,10 @@ def read_remaining_s(host: Host, timer: str) -> float | None:
         for char in timer
         for byte in (char.encode()[:1] if char.isascii() else char.encode())
     )
-    state = host.run(("systemctl", "show", "--property=ActiveState", "--value", "--", timer), is_idempotent=True)
-    if state.text.strip() != "active":
+    if _ask_state(host, timer) != "active":
         return None
     command = ("busctl", "get-property", "org.freedesktop.systemd1", path, "org.freedesktop.systemd1.Timer")
-    elapse = host.run((*command, "NextElapseUSecMonotonic"), is_idempotent=True).text.split()
+    elapse = ask_systemd(host, (*command, "NextElapseUSecMonotonic")).text.split()
     uptime = host.run(("cat", "/proc/uptime"), is_idempotent=True).text.split()
     try:
         return max(int(elapse[1]) / 1e6 - float(uptime[0]), 0.0)
@@ -160,10 +164,18 @@ def read_remaining_s(host: Host, timer: str) -> float | None:
 
 
 def is_restoring(host: Host, timer: str) -> bool:
-    """Whether the host is putting the baseline back right now."""
+    """Whether the host is putting the baseline back right now.
+
+    Raises:
+        HostError: systemd does not say.
+    """
     service = f"{timer.removesuffix('.timer')}.service"
-    state = host.run(("systemctl", "show", "--property=ActiveState", "--value", "--", service), is_idempotent=True)
-    return bool(timer) and state.text.strip() in {"activating", "active", "deactivating"}
+    return bool(timer) and _ask_state(host, service) in {"activating", "active", "deactivating"}
+
+
+def _ask_state(host: Host, unit: str) -> str:
+    command = ("systemctl", "show", "--property=ActiveState", "--value", "--", unit)
+    return host.expect(command, ask_systemd(host, command)).text.strip()
 
 
 def identify_self() -> Identity:

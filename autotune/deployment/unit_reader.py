@@ -14,6 +14,7 @@ from typing import Any, Final
 from autotune.deployment.host import Host
 from autotune.deployment.host_files import read_file
 from autotune.deployment.near_units import missing_unit
+from autotune.deployment.systemd_away import ask_systemd
 from autotune.deployment.systemd_unit import classify_launch, find_script, list_drop_in_names, validate_unit_name
 from autotune.deployment.unit import LaunchKind, Unit, UnitFile, UnitState
 from autotune.deployment.unit_file import Word, parse_service
@@ -155,7 +156,7 @@ def read_state(host: Host, name: str) -> UnitState:
     """
     name = validate_unit_name(name)
     options = [f"--property={name}" for name in _STATE_PROPERTIES]
-    output = host.run(["systemctl", "show", *options, "--", name], is_idempotent=True)
+    output = ask_systemd(host, ["systemctl", "show", *options, "--", name])
     values = dict(line.partition("=")[::2] for line in output.text.splitlines())
     if output.exit_code != 0 or not set(_STATE_PROPERTIES) <= values.keys():
         raise SystemdError(f"systemctl does not say how {name} stands: {output.complaint}", where=host.name)
@@ -192,8 +193,8 @@ def escape_unit_path(name: str) -> str:
 def _get_properties(host: Host, name: str, interface: str, properties: Sequence[str]) -> dict[str, Any]:
     """Ask systemd over D-Bus, where lists are lists."""
     path = "/org/freedesktop/systemd1" + (f"/unit/{escape_unit_path(name)}" if interface != "Manager" else "")
-    output = host.run(
-        ["busctl", "--json=short", "get-property", _BUS, path, f"{_BUS}.{interface}", *properties], is_idempotent=True
+    output = ask_systemd(
+        host, ["busctl", "--json=short", "get-property", _BUS, path, f"{_BUS}.{interface}", *properties]
     )
     lines = output.text.splitlines()
     if output.exit_code != 0 or len(lines) != len(properties):
