@@ -148,7 +148,7 @@ def test_a_secret_in_the_last_words_of_a_server_is_not_kept_with_the_trial(tmp_p
     night.deployment.fates = [Fate(), Fate(ends_after_s=5, log={1.0: f"{OOM[1.0]} args: --api-key sk-123 --port 1"})]
     night(Limits(trials=2))
 
-    (words,) = night.trials[1].attributes["log_lines"]
+    words = str(night.trials[1].attributes["log_lines"])
     assert "out of memory" in words
     assert "--port 1" in words
     assert "sk-123" not in words
