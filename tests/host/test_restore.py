@@ -240,6 +240,7 @@ def test_the_host_waits_until_systemd_reads_its_files_again(host: Container, tmp
     finally:
         host.shell(f"mount -o remount,size={size}k /run")
     wait_until(lambda: budget(host) == "16")
+    wait_until(lambda: "server=" in host.shell(f"cat /run/autotune/{UNIT}/restored", check=False))
 
     assert meanwhile == trial
     assert "server=started" in host.shell(f"cat /run/autotune/{UNIT}/restored")
