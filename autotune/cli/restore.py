@@ -42,7 +42,11 @@ def command(study: str | None, study_directory: Path | None) -> None:
 
 def _restore_one(study: str | None, study_directory: Path | None) -> None:
     settings, directory = study_argument.find_stored(study, study_directory)
-    if restore(settings, search_space_of(settings), directory=directory):
+
+    def tell(sentence: str) -> None:
+        render.say(f"{settings.name}: {sentence}")
+
+    if restore(settings, search_space_of(settings), directory=directory, on_finding=tell):
         render.say(f"{settings.name}: the server is as it was found")
     else:
         render.say(f"{settings.name}: nothing was left to put back ({directory})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
@@ -129,8 +130,20 @@ def open_night(
     return night
 
 
-def restore(settings: StudySettings, space: SearchSpace, *, directory: Path | None = None) -> bool:
+def restore(
+    settings: StudySettings,
+    space: SearchSpace,
+    *,
+    directory: Path | None = None,
+    on_finding: Callable[[str], None] = lambda _sentence: None,
+) -> bool:
     """Finish what a killed command left: end its server, run again what it had stopped, checked; idempotent.
+
+    Args:
+        settings: the study.
+        space: its search space.
+        directory: the study's folder; default: ``studies/NAME`` below the working folder.
+        on_finding: told what was found and done, one sentence each.
 
     Returns:
         True when something had been left to do.
@@ -160,8 +173,12 @@ def restore(settings: StudySettings, space: SearchSpace, *, directory: Path | No
                     hint="see its log; the next command tries again",
                 ) from error
 
-        deployment.restore(check)
-    return is_left
+        try:
+            deployment.restore(check)
+        finally:
+            for sentence in deployment.findings:
+                on_finding(sentence)
+        return is_left or bool(deployment.findings)  # a study whose record is gone may have left a lease on its host
 
 
 def open_dialect(settings: StudySettings, space: SearchSpace) -> ServerDialect:
