@@ -367,8 +367,10 @@ def test_a_tuner_at_work_is_named(lab: Lab, host: Container, tmp_path: Path):
     assert "another tuner works on sglang-ddtree.service" in judgement.found
     assert "study /studies/other" in judgement.found
     assert diagnosis.exit_code == 3
-    spared = {item.judgement.level for item in diagnosis.findings if CHECKS[item.check].area is Area.SERVER}
-    assert spared == {Level.SKIPPED}  # a question to its server would spoil its figures
+    of_server = {item.check: item for item in diagnosis.findings if CHECKS[item.check].area is Area.SERVER}
+    del of_server["api key"]  # compares a variable with the unit's command, and asks the server nothing
+    # A question to its server would spoil the figures.
+    assert {item.judgement.level for item in of_server.values()} == {Level.SKIPPED}
 
 
 def test_a_host_that_is_not_known_is_sent_nothing(lab: Lab, host: Container, tmp_path: Path):
