@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 TRIALS ?= 20
 BIN := $(VENV)/bin
-# A study is flushed to its disk hundreds of times; that of a test need not outlive the machine.
-IN_MEMORY := PYTEST_DEBUG_TEMPROOT=/dev/shm
+# A study is flushed to its disk hundreds of times; that of a test need not outlive the machine, nor the test that passed.
+PYTEST_IN_MEMORY := PYTEST_DEBUG_TEMPROOT=/dev/shm $(BIN)/python -m pytest -o tmp_path_retention_policy=failed
 
 .PHONY: optimize test lint types pytest fuzz test-host test-host-as-root test-host-campaign docs lock clean
 
@@ -36,12 +36,12 @@ test-host:
 	else echo "skipped: a test host is a container with systemd and a network of its own, so it needs root: sudo make test-host"; fi
 
 test-host-as-root: $(VENV)/.installed-test
-	$(IN_MEMORY) $(BIN)/python -m pytest -q -rs -n 4 --maxschedchunk=1 -m "not campaign" tests/host
+	$(PYTEST_IN_MEMORY) -q -rs -n 4 --maxschedchunk=1 -m "not campaign" tests/host
 
 # Everything that can go wrong there, each fault at each place and each moment: an hour and more. Root only.
 test-host-campaign: $(VENV)/.installed-test
 	$(BIN)/python -m tests.host.campaign
-	AUTOTUNE_ALL_FAULTS=1 $(IN_MEMORY) $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --maxschedchunk=1 -m "campaign or not campaign" tests/host
+	AUTOTUNE_ALL_FAULTS=1 $(PYTEST_IN_MEMORY) -q -n auto --maxprocesses 4 --maxschedchunk=1 -m "campaign or not campaign" tests/host
 
 # The generated pages: commands and settings.
 docs: $(VENV)/.installed
