@@ -49,7 +49,7 @@ def test_a_user_goes_from_a_live_unit_to_a_study_to_production_and_back(
     def run(*arguments: str, exit_codes: tuple[int, ...] = (0,)) -> str:
         tuner = Tuner(lab, host, folder, place, arguments)
         try:
-            code = tuner.wait(240.0)
+            code = tuner.wait(480.0)
         finally:
             tuner.close()
         assert code in exit_codes, f"{arguments} ended with {code}: {tuner.text}"
