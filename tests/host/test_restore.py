@@ -17,7 +17,7 @@ import pytest
 
 from autotune.deployment.base import Occupant
 from autotune.deployment.unit_record import load_record, save_record
-from autotune.errors import HostError, LeaseLostError
+from autotune.errors import HostError, LeaseLostError, RestoreError
 from tests.host.container import Container
 from tests.host.inside_host import InsideHost
 from tests.host.service import UNIT, is_serving, start_stand_in, wait_until_serving
@@ -202,6 +202,20 @@ def test_another_study_first_puts_back_what_a_dead_one_left(host: Container, tmp
     assert record is None, "a restore would be asked for that has nothing to do"
     assert later == ()
     assert budget(host) == "16"
+    assert list_ours(host) == ""
+
+
+def test_a_service_that_was_removed_with_its_trial_in_place_leaves_nothing(host: Container, tmp_path: Path):
+    start_stand_in(host)
+    with tuner(host, tmp_path) as process:
+        assert read_line(process) == "started\n"
+        kill(process)
+    host.shell(f"systemctl disable --quiet --now {UNIT}; rm -r /etc/systemd/system/{UNIT}*; systemctl daemon-reload")
+    with pytest.raises(RestoreError, match="was removed by somebody"), open_systemd(InsideHost(host), tmp_path):
+        pass
+
+    assert not (tmp_path / "host.json").exists()
+    assert "zzz-autotune-trial" not in host.shell("find /run/systemd/system")
     assert list_ours(host) == ""
 
 
