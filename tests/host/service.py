@@ -22,7 +22,7 @@ ADMIN_DROP_IN: Final = f"{UNIT_PATH}.d/10-limits.conf"
 STAND_IN_COMMAND: Final = ("/usr/bin/python3", PROGRAM, "--host", "0.0.0.0", "--port", str(PORT), "--enable-metrics")
 EMBEDDED_COMMAND: Final = (
     *(sys.prefix + "/bin/python", "-m", "autotune", "serve"),
-    *("--host", "0.0.0.0", "--port", str(PORT), "--enable-metrics"),
+    *("--host", "0.0.0.0", "--port", str(PORT), "--enable-metrics", "--cpu-threads", "1"),
 )
 
 _HERE: Final = Path(__file__).parent
