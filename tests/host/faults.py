@@ -220,6 +220,40 @@ def _list_bad_hosts() -> list[Fault]:
             is_slow=True,
         ),
         Fault(
+            "service off before, tuner killed",
+            arrange=_turn_off,
+            moment=MEASURING,
+            action=lambda scene: scene.tuner.kill(),
+            steps=(Step.HOST_ITSELF, Step.OPTIMIZE),
+            exit_codes=frozenset({-signal.SIGKILL}),
+            deployment={"lease_s": 5.0},
+            is_slow=True,
+            is_remote=True,
+        ),
+        Fault(
+            "somebody else on the GPUs before",
+            arrange=_share_gpus,
+            exit_codes=frozenset({3}),
+            says=("holds 5000 MiB of GPU 0, and is not of the service",),
+            states={},
+            is_untouched=True,
+        ),
+        Fault(
+            "the log goes to a file",
+            arrange=_log_to_file,
+            rules=({"fault": "crash", "budgets": [0]},),
+            says=("the service's log goes to a file, not to the journal",),
+            states={0: BLAMED, 8: DONE},
+            reason={0: "its log could not be read"},
+        ),
+        Fault(
+            "systemd starts itself anew",
+            arrange=_prepare_start_of_systemd,
+            moment=exists(LEASE),
+            action=_start_systemd_anew,
+            is_remote=True,
+        ),
+        Fault(
             "port taken in mid-night",
             moment=PHASES["stop"],
             action=_take_port,
@@ -447,6 +481,38 @@ def ask():
 threads = [threading.Thread(target=ask) for _ in range(3)]
 [thread.start() for thread in threads]
 """
+
+
+def _share_gpus(host: Container) -> None:
+    """Let a process that is not of the service hold memory of one of its GPUs."""
+    host.shell("systemd-run --quiet --unit=gpu-user sleep 1000")
+    pid = host.shell("systemctl show --property=MainPID --value gpu-user").strip()
+    host.shell(f"echo 0 5000 >/run/fake-gpu/{pid}")
+
+
+def _log_to_file(host: Container) -> None:
+    host.put(
+        f"{UNIT_PATH}.d/50-log.conf", "[Service]\nStandardOutput=append:/var/log/server.log\nStandardError=inherit\n"
+    )
+    host.shell(f"systemctl daemon-reload; systemctl restart {UNIT}")
+
+
+def _turn_off(host: Container) -> None:
+    host.shell(f"systemctl stop {UNIT}")
+
+
+def _prepare_start_of_systemd(host: Container) -> None:
+    """Start it anew once before: its command line says afterwards that it was."""
+    host.shell("systemctl daemon-reexec")
+
+
+def _start_systemd_anew(scene: Scene) -> None:
+    """Do what an upgrade of systemd does, again and again."""
+    for _ in range(6):
+        if scene.tuner.has_ended:
+            return
+        scene.host.shell("systemctl daemon-reexec", check=False)
+        time.sleep(2.5)
 
 
 def _disable(host: Container) -> None:

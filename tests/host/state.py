@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import difflib
 import json
+import re
 import shlex
 import stat
 import time
@@ -19,6 +20,9 @@ from tests.host.service import PORT, UNIT
 
 SETTLE_S: Final = 15.0
 """How long a host may take until logins and ends of processes are tidied away; nothing is waited for once it is so."""
+
+_DESERIALIZED: Final = re.compile(r" --deserialize[= ]\d+")
+"""What the command line of systemd says since it started itself anew; the number is another each time."""
 _PROBE: Final = Path(__file__).with_name("state_probe.py")
 _STAYING: Final = {"/run/autotune", "/run/systemd/transient"}
 """Empty folders that stay once they are made: the lock of all tuners, and systemd's own."""
@@ -94,7 +98,7 @@ def parse_snapshot(data: Mapping[str, Any]) -> HostSnapshot:
         command=tuple(data["command"]),
         environment=data["environment"],
         processes=Counter(
-            f"{shlex.join(process['command'])} in {process['group']}"
+            f"{_DESERIALIZED.sub('', shlex.join(process['command']))} in {process['group']}"
             for process in data["processes"]
             if not _is_passing(process["group"])
         ),
