@@ -98,7 +98,7 @@ class Commands(click.Group):
                 render.say("stopped")
                 sys.exit(1)
             render.say("interrupted")
-            sys.exit(130)
+            sys.exit(getattr(error.__cause__, "exit_code", 130))  # what stands for another signal knows its own
         except AutotuneError as error:
             if debug:
                 render.say(traceback.format_exc())

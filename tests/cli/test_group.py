@@ -17,6 +17,7 @@ import autotune
 from autotune import cli, errors
 from autotune.cli import EXIT_CODES, SUMMARIES, Commands, main
 from autotune.cli.render import show_error
+from autotune.tuner.interruption import Interrupted
 
 
 def python(*words: str) -> subprocess.CompletedProcess[str]:
@@ -147,10 +148,15 @@ def test_debug_shows_the_traceback(error):
     assert "Traceback (most recent call last)" in ending_with(error, "--debug").stderr
 
 
-def test_ctrl_c_ends_with_130():
-    result = ending_with(KeyboardInterrupt())
+@pytest.mark.parametrize(
+    ("signal", "code"),
+    [(KeyboardInterrupt(), 130), (Interrupted(15), 143), (Interrupted(1), 129)],
+    ids=["Ctrl-C", "SIGTERM", "SIGHUP"],
+)
+def test_a_signal_ends_with_its_own_code(signal, code):
+    result = ending_with(signal)
 
-    assert result.exit_code == 130
+    assert result.exit_code == code
     assert "interrupted" in result.stderr
 
 
