@@ -51,7 +51,7 @@ def prepare(
 
 
 @pytest.mark.parametrize("context", [256, 1024, 4096, 32768])
-@pytest.mark.parametrize("nonce", [None, draw_nonce()])
+@pytest.mark.parametrize("nonce", [None, draw_nonce()], ids=["bare", "nonce"])
 def test_every_prompt_has_exactly_as_many_tokens_as_the_context_says(context: int, nonce: str | None):
     tokenizer = Tokenizer()
     prompts = prepare(tokenizer, Cell(context, 8), nonce=nonce)
