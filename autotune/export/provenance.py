@@ -67,7 +67,7 @@ def render_header(provenance: Provenance, findings: Findings) -> list[str]:
         f"C=1:    {render_figure(trial.objectives.tokens_per_s_c1)} tokens/s{gains[0]}",
         f"C=32:   {render_figure(trial.objectives.tokens_per_s_c32)} tokens/s{gains[1]}",
         f"pass@1: {render_share(trial.objectives.pass_at_1)}",
-        "Intervals are 95% within one boot.",
+        "Intervals are 95%: of speeds within one boot, of gains between boots too.",
     ]
     if provenance.baseline is not None and not is_baseline:
         lines.append(f"Baseline: {provenance.describe(provenance.baseline.configuration)}")

@@ -28,10 +28,10 @@ DROP_IN = f"""\
 # Configuration: budget=8 topk=4 window=none
 # Why this one:  {WHY}
 # Gain:          {NOT_PROVEN}
-# C=1:    110 (107 to 113, n=8) tokens/s, +8.9% (+8.7 to +9.1, n=8) against the baseline
-# C=32:   960 (932 to 989, n=32) tokens/s, +20.6% (+20.4 to +20.8, n=32) against the baseline
+# C=1:    110 (107 to 113, n=8) tokens/s, +8.9% (-12.4 to +35.4, n=8) against the baseline
+# C=32:   960 (932 to 989, n=32) tokens/s, +20.6% (+8.0 to +34.6, n=32) against the baseline
 # pass@1: 80% (55 to 100, n=10)
-# Intervals are 95% within one boot.
+# Intervals are 95%: of speeds within one boot, of gains between boots too.
 # Baseline: budget=16 topk=4 window=none
 # Server version: ddtree 0.1.0
 [Service]

@@ -198,15 +198,16 @@ def test_a_live_board_may_be_asked_for(run_elsewhere, loop):
 @pytest.mark.parametrize(
     ("is_left", "sentence"),
     [
-        (True, "embedded: the server is as it was found\n"),
-        (False, "embedded: nothing was left to put back (studies/embedded)\n"),
+        (True, "embedded: a thing was found\nembedded: the server is as it was found\n"),
+        (False, "embedded: a thing was found\nembedded: nothing was left to put back (studies/embedded)\n"),
     ],
 )
 def test_restore_says_whether_anything_was_left(run_elsewhere, monkeypatch, tmp_path, is_left, sentence):
     asked = []
 
-    def put_back(settings, space, *, directory):
+    def put_back(settings, space, *, directory, on_finding):
         asked.append((settings.name, space.name, directory))
+        on_finding("a thing was found")
         return is_left
 
     monkeypatch.setattr(restore, "restore", put_back)
