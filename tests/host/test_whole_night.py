@@ -24,6 +24,7 @@ def shrink(study: str) -> str:
     study = study[: study.index('[[benchmark.stages]]\nname = "long"')] + study[study.index("[evaluation]\n") :]
     study = re.sub(r"(?m)^output_tokens = \d+", "output_tokens = 32", study)
     study = re.sub(r"(?m)^problems = \d+", "problems = 2", study)
+    study = study.replace("[benchmark]\n", "[benchmark]\nmax_rounds = 1\n")
     return re.sub(r"(?m)^max_tokens = \d+", "max_tokens = 32", study).replace("# Long contexts last", "#")
 
 
