@@ -173,10 +173,11 @@ class SystemdDeployment(Deployment):
             check_rights(self._host, self._name)
         token = None if self._record is None else self._record.token
         dead = clear_way(self._host, self._name, token, self._clock, self._findings, self._interruptible)
+        if self._record is None:
+            self._check(self._host, self._name)
         if is_done:
             return
         if self._record is None:  # else the unit may be half changed, and is read when it has been put back
-            self._check(self._host, self._name)
             self._accept_unit(read_unit(self._host, self._name))
         first = self._record or self._describe(read_state(self._host, self._name))
         self._lease = self._new_lease()

@@ -34,7 +34,7 @@ class Pristine:
         self._units = self._list_units()
 
     def put_back(self) -> None:
-        """Undo whatever a test did: cable, power, units, files, processes, sudo rules."""
+        """Undo whatever a test did: cable, power, units, files, processes, sudo rules, journal."""
         container = self.container
         container.link(is_up=True)
         if not container.is_running:
@@ -60,6 +60,7 @@ class Pristine:
         shutil.rmtree(container.root / "var/lib/autotune", ignore_errors=True)
         container.run(["systemctl", "daemon-reload"])
         container.run(["systemctl", "reset-failed"])
+        container.run(["journalctl", "--quiet", "--rotate", "--vacuum-size=1"])
 
     def _list_units(self) -> set[str]:
         """Return the services, timers and scopes that systemd knows to be up, failed ones too."""
