@@ -1,7 +1,7 @@
 """How is each load generator of the comparison installed, started and read?
 
 Each peer lives in a virtual environment of its own below the cache folder. torch is only taken as a CPU build: a machine
-that knows none gets an error instead of gigabytes of CUDA (``--torch-index https://download.pytorch.org/whl/cpu``).
+that knows none gets an error instead of gigabytes of CUDA (``--torch-index URL``: the CPU index named on pytorch.org).
 """
 
 from __future__ import annotations
