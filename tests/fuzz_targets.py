@@ -1,4 +1,7 @@
-"""Which readers of untrusted input are fuzzed, on what, and what must hold of them beside raising nothing?"""
+"""Which readers of untrusted input are fuzzed, on what, and what must hold of them beside raising nothing?
+
+One entry a reader and nothing else; the file is long because there are many readers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Everything that can go wrong in a night on a real host: a table of faults, when they strike, and what must come of it."""
+"""Everything that can go wrong in a night on a real host: a table of faults, when they strike, and what must come of it.
+
+One entry a fault; the file is long because it is a table.
+"""
 
 from __future__ import annotations
 
