@@ -8,10 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from autotune.errors import UserError
+from autotune.benchmark.result_file import read_result, write_result
 from autotune.settings import BenchmarkSettings, CellSettings
 from autotune.trial import CellMeasurement
 
@@ -97,15 +96,7 @@ def save_result(result: BenchmarkResult, path: Path) -> None:
     Raises:
         UserError: the file cannot be written.
     """
-    draft = path.with_name(f".{path.name}.new")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_bytes(orjson.dumps(dump_result(result), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-        draft.replace(path)
-    except OSError as error:
-        raise UserError(
-            f"the result cannot be written: {error.strerror}", where=str(path), hint="name another file with --save"
-        ) from error
+    write_result(path, dump_result(result))
 
 
 def load_result(path: Path) -> BenchmarkResult:
@@ -114,27 +105,7 @@ def load_result(path: Path) -> BenchmarkResult:
     Raises:
         UserError: the file cannot be read, or holds something else.
     """
-    hint = "name a file that `autotune bench --save FILE` has written"
-    try:
-        data: Any = orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot be read: {error.strerror}", where=str(path), hint=hint) from error
-    except orjson.JSONDecodeError as error:
-        raise UserError(f"is no JSON: {error}", where=str(path), hint=hint) from error
-    if not isinstance(data, dict) or data.get("kind") != KIND:
-        raise UserError("is no result of a benchmark", where=str(path), hint=hint)
-    if data.get("format") != FORMAT:
-        raise UserError(
-            f"is a result in format {data.get('format')!r}, this version reads format {FORMAT}",
-            where=str(path),
-            hint="read it with the version of autotune that wrote it, or run the benchmark again",
-        )
-    try:
-        return _adapter().validate_python(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise UserError(f"is damaged at {place}: {first['msg']}", where=str(path), hint=hint) from error
+    return read_result(path, _adapter(), kind=KIND, version=FORMAT, command="bench", again="run the benchmark again")
 
 
 @cache

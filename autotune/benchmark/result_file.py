@@ -1,0 +1,70 @@
+"""How is a saved result written whole and read with every doubt said? JSON that names its kind and format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from autotune.errors import UserError
+
+ResultT = TypeVar("ResultT")
+
+
+def write_result(path: Path, values: Any) -> None:
+    """Write JSON values so that the file is the old one or the new one, never a part.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_bytes(orjson.dumps(values, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        draft.replace(path)
+    except OSError as error:
+        raise UserError(
+            f"the result cannot be written: {error.strerror}", where=str(path), hint="name another file with --save"
+        ) from error
+
+
+def read_result(
+    path: Path, adapter: TypeAdapter[ResultT], *, kind: str, version: int, command: str, again: str
+) -> ResultT:
+    """Read a result.
+
+    Args:
+        path: the file.
+        adapter: of the result.
+        kind: that the file must name.
+        version: format that the file must have.
+        command: that writes such files.
+        again: what else gives one in this format.
+
+    Raises:
+        UserError: the file cannot be read, or holds something else.
+    """
+    hint = f"name a file that `autotune {command} --save FILE` has written"
+    try:
+        data: Any = orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot be read: {error.strerror}", where=str(path), hint=hint) from error
+    except orjson.JSONDecodeError as error:
+        raise UserError(f"is no JSON: {error}", where=str(path), hint=hint) from error
+    if not isinstance(data, dict) or data.get("kind") != kind:
+        article = "an" if kind[0] in "aeiou" else "a"
+        raise UserError(f"is no result of {article} {kind}", where=str(path), hint=hint)
+    if data.get("format") != version:
+        raise UserError(
+            f"is a result in format {data.get('format')!r}, this version reads format {version}",
+            where=str(path),
+            hint=f"read it with the version of autotune that wrote it, or {again}",
+        )
+    try:
+        return adapter.validate_python(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UserError(f"is damaged at {place}: {first['msg']}", where=str(path), hint=hint) from error
