@@ -84,15 +84,15 @@ def lab() -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="session")
-def _booted(lab: Lab) -> Pristine:
+def booted(lab: Lab) -> Pristine:
     container = lab.host("gpu1", users=("ubuntu",), binds=list_environment(), boot=False)
     install_stand_ins(container)
     return Pristine(container.boot())
 
 
 @pytest.fixture
-def host(_booted: Pristine) -> Iterator[Container]:
+def host(booted: Pristine) -> Iterator[Container]:
     """A host with systemd, sshd, this checkout, two stand-in GPUs and a user ``ubuntu`` with sudo; no service yet."""
-    _booted.put_back()
-    yield _booted.container
-    _booted.container.link(is_up=True)
+    booted.put_back()
+    yield booted.container
+    booted.container.link(is_up=True)

@@ -51,7 +51,8 @@ class Container:
         name: its host name.
         ip: its address inside the lab.
         host_key: its public ed25519 key, to be pinned.
-        root: its disk, seen from this machine; ``/run`` and ``/tmp`` inside are others, see :meth:`inside`.
+        disk: its disk.
+        root: the same, seen from this machine; ``/run`` and ``/tmp`` inside are others, see :meth:`inside`.
     """
 
     def __init__(
@@ -72,23 +73,23 @@ class Container:
         self._keeper: subprocess.Popen[bytes] | None = None
         self._console: IO[bytes] | None = None
         self._has_network = False
-        self._disk = RootDisk(self.identifier, binds)
-        self.root = self._disk.root
-        self.console_log = self._disk.folder / "console.log"
-        self.host_key = self._disk.install(name, lab.public_key)
+        self.disk = RootDisk(self.identifier, binds)
+        self.root = self.disk.root
+        self.console_log = self.disk.folder / "console.log"
+        self.host_key = self.disk.install(name, lab.public_key)
         for user in users:
-            self._disk.add_user(user, lab.public_key)
+            self.disk.add_user(user, lab.public_key)
             self.allow(user)
         for path, content in files.items():
             text, mode = content if isinstance(content, tuple) else (content, 0o644)
-            self._disk.put(path, text, mode)
+            self.disk.put(path, text, mode)
         if enable:
             run_command(["systemctl", f"--root={self.root}", "enable", *enable])
 
     @property
     def folder(self) -> Path:
         """Where its disk is kept."""
-        return self._disk.folder
+        return self.disk.folder
 
     # What it is made of.
 
@@ -100,7 +101,7 @@ class Container:
             target.write_bytes(content.encode() if isinstance(content, str) else content)
             target.chmod(mode)
         else:
-            self._disk.put(path, content, mode)
+            self.disk.put(path, content, mode)
 
     def inside(self, path: str) -> Path:
         """Return where this machine sees a path of the running host, mounts included."""
@@ -110,7 +111,7 @@ class Container:
         """Let a user run these commands as root without a password, absolute paths with arguments; ``None`` is all."""
         allowed = "ALL" if commands is None else ", ".join(commands)
         text = f"{user} ALL=(ALL) NOPASSWD: {allowed}\n" if commands is None or commands else "# nothing\n"
-        self._disk.put(f"/etc/sudoers.d/{user}", text, 0o440)
+        self.disk.put(f"/etc/sudoers.d/{user}", text, 0o440)
 
     # Its life.
 
@@ -213,7 +214,7 @@ class Container:
     def remove(self) -> None:
         """Shut it down and leave nothing behind: disk, namespace, control groups."""
         self.stop()
-        self._disk.remove()
+        self.disk.remove()
         if self._has_network:
             run_command(["ip", "netns", "del", self.identifier], check=False)
             self._has_network = False

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.host.container import Container
+from tests.host.written_files import WrittenFiles
 
-_UNITS: Final = "etc/systemd/system"
 _OURS: Final = ("/run/autotune", "/run/fake-gpu", "/run/stand-in-server")
 _RUN_UNITS: Final = ("/run/systemd/system", "/run/systemd/system.control", "/run/systemd/transient")
 
@@ -27,10 +27,7 @@ class Pristine:
     def __init__(self, container: Container) -> None:
         self.container = container
         container.shell("systemctl is-system-running --wait || true")
-        self._copy = container.folder / "pristine"
-        shutil.copytree(container.root / _UNITS, self._copy / _UNITS, symlinks=True)
-        self._etc = {path.name for path in (container.root / "etc").iterdir()}
-        self._opt = {path.name for path in (container.root / "opt").iterdir()}
+        self._files = WrittenFiles(container.disk)
         self._units = self._list_units()
 
     def put_back(self) -> None:
@@ -46,17 +43,12 @@ class Pristine:
             container.run(["systemctl", "kill", "--kill-whom=all", "--signal=KILL", "--", *foreign], check=False)
             container.run(["systemctl", "stop", "--", *foreign], check=False)
         self._end_strays()
-        shutil.rmtree(container.root / _UNITS)
-        shutil.copytree(self._copy / _UNITS, container.root / _UNITS, symlinks=True)
-        _remove_others(container.root / "etc", self._etc)
-        _remove_others(container.root / "opt", self._opt)
+        self._files.put_back()
         for folder in _OURS:
             shutil.rmtree(container.inside(folder), ignore_errors=True)
         for folder in _RUN_UNITS:  # they stay: without /run/systemd/system nobody believes that systemd runs
             if (path := container.inside(folder)).is_dir():
-                _remove_others(path, set())
-        for user in container.users:
-            container.allow(user)
+                _empty(path)
         shutil.rmtree(container.root / "var/lib/autotune", ignore_errors=True)
         container.run(["systemctl", "daemon-reload"])
         container.run(["systemctl", "reset-failed"])
@@ -88,11 +80,9 @@ def _list_strays(groups: Path) -> Iterator[int]:
             yield from (int(pid) for pid in (folder / "cgroup.procs").read_text().split())
 
 
-def _remove_others(folder: Path, known: set[str]) -> None:
-    """Delete what a test added directly below a folder."""
+def _empty(folder: Path) -> None:
     for path in folder.iterdir():
-        if path.name not in known:
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

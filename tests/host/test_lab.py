@@ -9,6 +9,7 @@ import pytest
 
 from tests.host.container import Container
 from tests.host.lab import CHECKOUT, Lab, sweep
+from tests.host.pristine import Pristine
 from tests.host.service import (
     PORT,
     UNIT,
@@ -103,12 +104,33 @@ def test_a_process_that_escapes_outlives_the_service_with_its_memory(host: Conta
     assert held == ["80004", "80004"]
 
 
-def test_the_host_is_as_new_after_a_test_that_left_everything_behind(host: Container):
-    """The processes, files and rules of the test before this one are gone."""
+def leave_everything_behind(host: Container) -> None:
+    set_faults(host, {"fault": "escapes"})
+    start_stand_in(host)
+    host.put("/etc/a/x", "1")
+    host.put("/usr/local/bin/date", "#!/bin/sh\n", 0o755)
+    host.put("/usr/local/bin/nvidia-smi", "#!/bin/sh\nexit 9\n", 0o755)
+    host.put("/root/.ssh/authorized_keys", "nobody\n", 0o600)
+    host.allow("ubuntu", [])
+    host.shell(f"mv /etc/systemd/system/{UNIT} /usr/lib/systemd/system/ && ln -s /dev/null /etc/systemd/system/{UNIT}")
+    host.shell("rm /usr/lib/systemd/system/getty.target; chmod 700 /etc/passwd; rm /root/.ssh/authorized_keys")
+
+
+def test_the_host_is_as_new_after_a_test_that_left_everything_behind(booted: Pristine, host: Container):
+    """Units, files and rules anywhere on its disk, hidden and changed files of the system, processes, GPU memory."""
+    leave_everything_behind(host)
+
+    booted.put_back()
+
     assert not is_serving(host)
     assert host.shell("nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits").split() == ["4", "4"]
     assert host.shell(f"systemctl show -p LoadState --value {UNIT}").strip() == "not-found"
-    assert host.shell("ls /run/fake-gpu /etc/stand-in-server.json /etc/x 2>/dev/null", check=False) == ""
+    assert host.shell("ls -d /run/fake-gpu /etc/stand-in-server.json /etc/a 2>/dev/null", check=False) == ""
+    assert host.shell("command -v date").strip() == "/usr/bin/date"
+    assert host.shell("systemctl show -p LoadState --value getty.target").strip() == "loaded"
+    assert host.shell("stat -c %a /etc/passwd").strip() == "644"
+    assert host.ssh("sudo -n id -u", user="ubuntu").strip() == "0"
+    assert host.ssh("id -u").strip() == "0"
 
 
 def test_a_server_that_crashes_at_start_is_started_again_and_again(host: Container):
