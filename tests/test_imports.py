@@ -28,6 +28,7 @@ LAYERS: list[set[str]] = [
     {"tuner"},
     {"doctor"},
     {"initial_study"},
+    {"simulation"},
     {"cli"},
 ]
 """Lower rows first: a module may import its own package and lower rows, nothing beside or above."""

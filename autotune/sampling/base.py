@@ -13,6 +13,23 @@ from autotune.trial import Configuration, TrialRecord
 
 
 @dataclass(frozen=True, slots=True)
+class AcceptLengthEvidence:
+    """What is known of the accept length of a configuration without booting it, for example from replayed drafts.
+
+    Attributes:
+        configuration: canonical form.
+        accept_length: tokens a step, over the prompts of the study.
+        deviation: standard deviation of the error of its log, bias included.
+        source: where it comes from, in words.
+    """
+
+    configuration: Configuration
+    accept_length: float
+    deviation: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class History:
     """What is known when a configuration is proposed.
 
@@ -21,11 +38,13 @@ class History:
         trials: finished trials by number, without interrupted ones, so that a killed and resumed study has the history of
             one that never stopped.
         baseline: the pooled baseline; ``None`` while there is none.
+        evidence: of accept lengths, beside what the trials measured.
     """
 
     settings: StudySettings
     trials: tuple[TrialRecord, ...]
     baseline: TrialRecord | None
+    evidence: tuple[AcceptLengthEvidence, ...] = ()
 
 
 class Sampler(Protocol):
