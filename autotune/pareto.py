@@ -127,7 +127,7 @@ def choose(trials: Sequence[TrialRecord], baseline: TrialRecord, rule: ExportSet
         ratios = (point.values[0] / base[0], point.values[1] / base[1])
         if min(ratios) < 1 - rule.max_loss:
             refused += 1
-        elif (merit := _merit(ratios, rule.rule)) > 1:
+        elif (merit := merit_of(ratios, rule.rule)) > 1:
             allowed.append((merit, -point.trials[0].number, ratios, point))
     limit = f"losing at most {rule.max_loss:.0%} at either concurrency"
     if not allowed:
@@ -150,6 +150,6 @@ def choose(trials: Sequence[TrialRecord], baseline: TrialRecord, rule: ExportSet
     )
 
 
-def _merit(ratios: tuple[float, float], rule: str) -> float:
-    """Return what a rule maximises; 1 is the baseline."""
+def merit_of(ratios: tuple[float, float], rule: str) -> float:
+    """Return what a rule maximises, from both speeds over the baseline's; 1 is the baseline."""
     return {"balanced": math.sqrt(ratios[0] * ratios[1]), "c1": ratios[0], "c32": ratios[1]}[rule]
