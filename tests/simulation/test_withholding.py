@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import random
+
+from autotune.sampling.base import History
+from autotune.simulation.withholding import Information, WithheldSampler
+from autotune.trial import TrialKind, TrialState
+from tests.records import make_settings, make_trial
+from tests.simulation.table_surface import TableSurface
+
+SPACE = TableSurface({1: (1.0, 1.0, 1.0)}).space
+BASELINE = make_trial(0, configuration={"budget": 1}, kind=TrialKind.BASELINE)
+COMPLETE = make_trial(1, configuration={"budget": 2})
+PRUNED = make_trial(2, configuration={"budget": 0}, state=TrialState.PRUNED)
+INFEASIBLE = make_trial(3, None, None, configuration={"budget": 2}, state=TrialState.INFEASIBLE)
+
+
+class Recorder:
+    def propose(self, history, space, pending, rng):
+        self.history, self.pending = history, pending
+        return {"budget": 1}
+
+
+def see(withheld):
+    recorder = Recorder()
+    history = History(make_settings(), (BASELINE, COMPLETE, PRUNED, INFEASIBLE), BASELINE)
+    WithheldSampler(recorder, withheld).propose(history, SPACE, [{"budget": 1}], random.Random(1))
+    return recorder
+
+
+def test_without_accept_lengths_every_cell_keeps_its_speed_only():
+    seen = see(Information.ACCEPT_LENGTH).history
+
+    cells = [cell for trial in (*seen.trials, seen.baseline) for cell in trial.cells]
+    assert {cell.accept_length for cell in cells} == {None}
+    assert [cell.decode_tokens_per_s for cell in seen.trials[1].cells] == [
+        cell.decode_tokens_per_s for cell in COMPLETE.cells
+    ]
+    assert all(trial.evaluation is None or trial.evaluation.accept_length is None for trial in seen.trials)
+
+
+def test_without_cells_of_pruned_trials_others_keep_theirs():
+    seen = see(Information.PRUNED_CELLS).history
+
+    assert [len(trial.cells) for trial in seen.trials] == [2, 2, 0, 0]
+
+
+def test_an_infeasible_trial_that_is_not_seen_is_pending_so_that_it_is_not_proposed_for_ever():
+    seen = see(Information.INFEASIBILITY)
+
+    assert [trial.number for trial in seen.history.trials] == [0, 1, 2]
+    assert seen.pending == [{"budget": 1}, {"budget": 2}]
