@@ -10,7 +10,7 @@
     │   └── StudyMismatchError        the stored study differs from what was asked for
     ├── HostError (3)                 stop the study, restore the baseline; no trial is blamed
     │   ├── PortTakenError            a process that is not ours listens on the port
-    │   ├── HostBusyError             another tuner holds this host or this study
+    │   ├── HostBusyError             another command is at work on this host, study or machine
     │   ├── BaselineError             the baseline itself does not start or does not answer
     │   ├── LeaseLostError            another tuner, or the host's own timer, has taken over
     │   ├── LiveTrafficError          requests of others are in flight: nothing is stopped
@@ -101,7 +101,7 @@ class PortTakenError(HostError):
 
 
 class HostBusyError(HostError):
-    """Another tuner holds this host or this study: wait for it or stop it."""
+    """Another command holds this host or study, or would spoil figures on this machine: wait for it or stop it."""
 
 
 class BaselineError(HostError):

@@ -12,8 +12,8 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "autotune"
 
 LAYERS: list[set[str]] = [
-    {"errors", "clock", "packaged", "measuring_mark"},
-    {"trial", "settings_mistakes", "api_key"},
+    {"errors", "clock", "packaged"},
+    {"measuring_mark", "trial", "settings_mistakes", "api_key"},
     {"search_space_file"},
     {"settings", "events", "expression", "interval", "pass_rate", "trial_attributes", "study_lock", "drift"},
     {"settings_difference"},

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
-from autotune.api_key import ApiKey, read_api_key
+from autotune.api_key import ApiKey
 from autotune.benchmark.api_fields import CANDIDATES, NATIVE
 from autotune.benchmark.latency_limits import LatencyLimits, parse_limits
 from autotune.benchmark.saved_result import BenchmarkResult, CellResult, dump_result, save_result
-from autotune.benchmark.standalone import StandaloneBenchmark, connect, parse_url
+from autotune.benchmark.standalone import Endpoint, StandaloneBenchmark, connect, parse_url
 from autotune.cli import render
 from autotune.cli.bench_progress import BenchProgress
+from autotune.cli.endpoint_options import endpoint_options, read_key, refuse_simulation, say_endpoint
 from autotune.cli.option_values import checked, parse_counts, parse_mix
-from autotune.deployment.process import find_listener, read_environment
-from autotune.errors import HostError, SettingsError, UserError
+from autotune.errors import UserError
 from autotune.export.wording import UNKNOWN, clean, known_bounds, render_duration, render_number
-from autotune.measuring_mark import MeasuringMark
-from autotune.servers.simulated_acceptance import find_simulation
+from autotune.measuring_mark import Work, WorkMark
 from autotune.settings import BenchmarkSettings, CellSettings, SamplingSettings, StageSettings
 from autotune.trial import Distribution, Figure
 
@@ -85,26 +84,7 @@ _FAILED = 5
     show_default=True,
     help="OpenAI's chat, or SGLang's own /generate: no chat template, accept length by each answer itself.",
 )
-@click.option("--model", metavar="NAME", help="Model to ask for; default: the first one that the server lists.")
-@click.option(
-    "--api-key-variable", metavar="NAME", help="Environment variable that holds the API key; the key is never shown."
-)
-@click.option(
-    "--temperature", type=click.FloatRange(min=0), default=0.0, show_default=True, help="0 is greedy; use production's."
-)
-@click.option(
-    "--top-p",
-    type=click.FloatRange(min=0, max=1, min_open=True),
-    default=1.0,
-    show_default=True,
-    help="Nucleus of the distribution; 1 is all of it.",
-)
-@click.option(
-    "--thinking/--no-thinking",
-    "thinking",
-    default=None,
-    help="Ask a model that can think to do so, or not to; default: say nothing of it.",
-)
+@endpoint_options
 @click.option("--ignore-eos", is_flag=True, help="Go on to the token limit; changes what is measured.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the prompts and of sampling."
@@ -142,52 +122,90 @@ def command(context: click.Context, /, url: str, api_key_variable: str | None, *
     model: str | None = options.pop("model")
     candidates = (NATIVE,) if options.pop("api") == "native" else CANDIDATES
     settings = make_settings(**options)
-    api_key = _read_key(api_key_variable)
+    api_key = read_key(api_key_variable)
     refuse_simulation(url)
-    endpoint = connect(url, settings, model=model, api_key=api_key, candidates=candidates)
-    render.say(
-        f"{clean(endpoint.model)} at {url}, version {clean(endpoint.version or 'unknown')}; requests use "
-        f"{endpoint.fields.description}"
-    )
-    with tempfile.TemporaryDirectory(prefix="autotune-bench-") as folder:
-        records = (
-            Path(folder) / "requests.jsonl"
-            if save_path is None
-            else save_path.with_name(f"{save_path.name}.requests.jsonl")
-        )
+    measured: list[BenchmarkResult] = []
+    with WorkMark(Work.MEASURING):
+        endpoint = connect(url, settings, model=model, api_key=api_key, candidates=candidates)
+        say_endpoint(endpoint, Work.MEASURING)
         try:
-            records.unlink(missing_ok=True)  # lines of an earlier benchmark are not this one's
-            with MeasuringMark(), BenchProgress(settings, is_live=render.is_terminal() and not as_json) as progress:
+            records = measure(endpoint, settings, save_path, api_key, is_live=not as_json, on_result=measured.append)
+        finally:  # what was measured before something ended it is worth its time
+            if measured:
+                show_all(measured[-1], limits, as_json=as_json)
+    if save_path is not None:
+        render.say(f"wrote {save_path} and {records}; next: `autotune compare {save_path} OTHER`")
+    context.exit(_FAILED if any(cell.measurement is None for cell in measured[-1].cells) else 0)
 
-                def take_cell(cell: CellResult, so_far: BenchmarkResult) -> None:
-                    progress.take_cell(cell)
-                    if save_path is not None:
-                        save_result(so_far, save_path)
 
-                result = StandaloneBenchmark(
-                    endpoint,
-                    settings,
-                    records,
-                    keep_records=save_path is not None,
-                    api_key=api_key,
-                    on_record=progress.take_record,
-                    on_cell=take_cell,
-                ).run()
+def measure(
+    endpoint: Endpoint,
+    settings: BenchmarkSettings,
+    save_path: Path | None,
+    api_key: ApiKey | None,
+    *,
+    is_live: bool,
+    on_result: Callable[[BenchmarkResult], None],
+) -> Path:
+    """Measure every cell; show how far it is, and save what there is after each.
+
+    Args:
+        endpoint: a server that answered.
+        settings: what is sent.
+        save_path: where the result goes, with the records beside it; ``None`` keeps neither.
+        api_key: opens the server's API.
+        is_live: draw a bar, where there is a terminal.
+        on_result: told everything so far after each cell.
+
+    Returns:
+        The file with the records.
+
+    Raises:
+        UserError: a file cannot be written.
+    """
+    with ExitStack() as stack:
+        records = Path("requests.jsonl")
+        try:
+            if save_path is None:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="autotune-bench-"))
+                records = Path(folder) / records
+            else:
+                records = save_path.with_name(f"{save_path.name}.requests.jsonl")
+                records.unlink(missing_ok=True)  # lines of an earlier benchmark are not this one's
+            progress = stack.enter_context(BenchProgress(settings, is_live=is_live and render.is_terminal()))
+
+            def take_cell(cell: CellResult, so_far: BenchmarkResult) -> None:
+                progress.take_cell(cell)
+                on_result(so_far)
+                if save_path is not None:
+                    save_result(so_far, save_path)
+
+            StandaloneBenchmark(
+                endpoint,
+                settings,
+                records,
+                keep_records=save_path is not None,
+                api_key=api_key,
+                on_record=progress.take_record,
+                on_cell=take_cell,
+            ).run()
         except OSError as error:
             raise UserError(
                 f"the records cannot be written: {error.strerror or error}",
                 where=str(records),
                 hint="name a file on a disk with room with --save",
             ) from error
+    return records
+
+
+def show_all(result: BenchmarkResult, limits: LatencyLimits | None, *, as_json: bool) -> None:
+    """Print a result as data or as a table, with the latencies that were asked for."""
     if as_json:
         render.show_json(dump_result(result) | ({} if limits is None else {"slo": describe_limits(result, limits)}))
-    else:
-        show_result(result)
-        if limits is not None:
-            show_limits(result, limits)
-    if save_path is not None:
-        render.say(f"wrote {save_path} and {records}; next: `autotune compare {save_path} OTHER`")
-    context.exit(_FAILED if any(cell.measurement is None for cell in result.cells) else 0)
+        return
+    show_result(result)
+    if limits is not None:
+        show_limits(result, limits)
 
 
 def make_settings(
@@ -219,26 +237,6 @@ def make_settings(
         ignore_eos=ignore_eos,
         sampling=SamplingSettings(temperature=temperature, top_p=top_p, seed=seed, thinking=thinking),
     )
-
-
-def refuse_simulation(url: str) -> None:
-    """See whether a server on this machine invents its accept lengths, where its environment may be read.
-
-    Raises:
-        HostError: it does.
-    """
-    parts = urlsplit(url)
-    if parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-        return
-    listener = find_listener(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
-    environment = None if listener is None or listener.pid is None else read_environment(listener.pid)
-    simulation = find_simulation(environment or {})
-    if simulation is not None:
-        raise HostError(
-            f"the server runs with {simulation}, so it invents its accept lengths",
-            where=url,
-            hint="start it without this variable: nothing measured with it would be true",
-        )
 
 
 def show_result(result: BenchmarkResult) -> None:
@@ -350,10 +348,3 @@ def _value(figure: Figure | None) -> str:
 
 def _milliseconds(seconds: float | None) -> str:
     return UNKNOWN if seconds is None else render_number(1000 * seconds)
-
-
-def _read_key(variable: str | None) -> ApiKey | None:
-    try:
-        return read_api_key(variable)
-    except SettingsError as error:
-        raise SettingsError(error.message, where="--api-key-variable", hint=error.hint) from error

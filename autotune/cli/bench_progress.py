@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -9,11 +10,11 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from autotune.benchmark.request_record import RequestRecord
 from autotune.benchmark.saved_result import CellResult
 from autotune.cli import render
+from autotune.cli.progress_bar import ProgressBar
 from autotune.export.wording import clean, render_duration, render_number
 from autotune.settings import BenchmarkSettings, CellSettings
 
@@ -24,7 +25,7 @@ _SHARED_SHARE = 0.7
 _SOON_S = 2.0
 
 
-class Work:
+class BenchWork:
     """How much of a benchmark is done, in units of about equal time.
 
     Args:
@@ -94,23 +95,13 @@ class BenchProgress:
     """
 
     def __init__(self, settings: BenchmarkSettings, *, is_live: bool, console: Console | None = None) -> None:
-        self._work = Work(settings)
-        self._progress: Progress | None = None
-        self._task: TaskID | None = None
-        if is_live:
-            self._progress = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.fields[left]}"),
-                console=console or Console(stderr=True, markup=False, emoji=False, highlight=False),
-                transient=True,
-            )
+        self._work = BenchWork(settings)
+        self._bar = ProgressBar(console=console) if is_live else None
 
     def __enter__(self) -> Self:
         """Begin to draw."""
-        if self._progress is not None:
-            self._progress.start()
-            self._task = self._progress.add_task("", total=1.0, left="")
+        if self._bar is not None:
+            self._bar.__enter__()
             self._draw()
         return self
 
@@ -118,8 +109,8 @@ class BenchProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Take the bar away."""
-        if self._progress is not None:
-            self._progress.stop()
+        if self._bar is not None:
+            self._bar.__exit__(kind, error, trace)
 
     def take_record(self, record: RequestRecord) -> None:
         """Take note of a request that ended."""
@@ -130,16 +121,17 @@ class BenchProgress:
         """Take note of a cell that ended."""
         self._work.take_cell()
         left = "" if self._work.left_s is None or self._work.share >= 1 else self._say_left()
-        if self._progress is None:
-            render.say(f"{clean(render_cell(cell))}{left}")
+        if self._bar is None:
+            with contextlib.suppress(OSError):  # a reader that went away ends no benchmark
+                render.say(f"{clean(render_cell(cell))}{left}")
         self._draw()
 
     def _draw(self) -> None:
-        if self._progress is None or self._task is None:
+        if self._bar is None:
             return
         work = self._work
         what = f"{work.cell}: {work.done} of {work.planned} requests" if work.done else f"{work.cell}: warming up"
-        self._progress.update(self._task, completed=work.share, description=what, left=self._say_left().lstrip("; "))
+        self._bar.show(work.share, what, self._say_left().lstrip("; "))
 
     def _say_left(self) -> str:
         left_s = self._work.left_s

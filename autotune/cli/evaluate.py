@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,21 +13,21 @@ from typing import Any
 import click
 
 from autotune import __version__
-from autotune.api_key import ApiKey, read_api_key
-from autotune.benchmark.standalone import connect, parse_url
+from autotune.api_key import ApiKey
+from autotune.benchmark.standalone import Endpoint, connect, parse_url
 from autotune.cli import render
-from autotune.cli.bench import refuse_simulation
+from autotune.cli.endpoint_options import endpoint_options, read_key, refuse_simulation, say_endpoint
 from autotune.cli.evaluate_progress import EvaluateProgress
 from autotune.cli.option_values import checked, parse_duration
-from autotune.errors import HostError, SettingsError, UserError
+from autotune.errors import UserError
 from autotune.evaluation.evaluation import Evaluation
 from autotune.evaluation.problem import DIFFICULTIES, load_problems
 from autotune.evaluation.saved_evaluation import EvaluationResult, dump_evaluation, save_evaluation
 from autotune.export.wording import UNKNOWN, clean, known_bounds, render_duration, render_number
-from autotune.measuring_mark import find_measuring
+from autotune.measuring_mark import Work, WorkMark
 from autotune.pass_rate import score_pass_at_1
 from autotune.settings import BenchmarkSettings, CellSettings, EvaluationSettings, SamplingSettings, StageSettings
-from autotune.trial import Figure, ProblemResult, Verdict
+from autotune.trial import EvaluationMeasurement, Figure, ProblemResult, Verdict
 
 _MOST_FAILURES = 20
 _ISOLATION = ("required", "run generated code without isolation")
@@ -68,26 +69,7 @@ _ISOLATION = ("required", "run generated code without isolation")
     metavar="TIME",
     help="Wall time for all answers; what has not come by then is not answered.",
 )
-@click.option("--model", metavar="NAME", help="Model to ask for; default: the first one that the server lists.")
-@click.option(
-    "--api-key-variable", metavar="NAME", help="Environment variable that holds the API key; the key is never shown."
-)
-@click.option(
-    "--temperature", type=click.FloatRange(min=0), default=0.0, show_default=True, help="0 is greedy; use production's."
-)
-@click.option(
-    "--top-p",
-    type=click.FloatRange(min=0, max=1, min_open=True),
-    default=1.0,
-    show_default=True,
-    help="Nucleus of the distribution; 1 is all of it.",
-)
-@click.option(
-    "--thinking/--no-thinking",
-    "thinking",
-    default=None,
-    help="Ask a model that can think to do so, or not to; default: say nothing of it.",
-)
+@endpoint_options
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of sampling.")
 @click.option(
     "--isolation",
@@ -120,40 +102,13 @@ def command(url: str, api_key_variable: str | None, **options: Any) -> None:
     as_json: bool = options.pop("as_json")
     model: str | None = options.pop("model")
     settings = make_settings(**options)
-    api_key = _read_key(api_key_variable)
+    api_key = read_key(api_key_variable)
     refuse_simulation(url)
-    refuse_to_disturb()
-    endpoint = connect(url, _describe_requests(settings), model=model, api_key=api_key)
-    render.say(
-        f"{clean(endpoint.model)} at {url}, version {clean(endpoint.version or 'unknown')}; requests use "
-        f"{endpoint.fields.description}"
-    )
     started_at = _now()
-    with tempfile.TemporaryDirectory(prefix="autotune-evaluate-") as folder:
-        records = (
-            Path(folder) / "answers.jsonl"
-            if save_path is None
-            else save_path.with_name(f"{save_path.name}.answers.jsonl")
-        )
-        try:
-            records.unlink(missing_ok=True)  # lines of an earlier evaluation are not this one's
-            with EvaluateProgress(is_live=render.is_terminal() and not as_json) as progress:
-                measurement = Evaluation(
-                    url,
-                    settings,
-                    records,
-                    on_progress=progress.take,
-                    speculative=None,
-                    api_key=api_key,
-                    model=endpoint.model,
-                    fields=endpoint.fields,
-                ).run()
-        except OSError as error:
-            raise UserError(
-                f"the records cannot be written: {error.strerror or error}",
-                where=str(records),
-                hint="name a file on a disk with room with --save",
-            ) from error
+    with WorkMark(Work.JUDGING):
+        endpoint = connect(url, _describe_requests(settings), model=model, api_key=api_key)
+        say_endpoint(endpoint, Work.JUDGING)
+        measurement, records = evaluate(endpoint, settings, save_path, api_key, is_live=not as_json)
     result = EvaluationResult(
         url=url,
         model=endpoint.model,
@@ -166,14 +121,60 @@ def command(url: str, api_key_variable: str | None, **options: Any) -> None:
         measurement=measurement,
         records=None if save_path is None else str(records),
     )
-    if save_path is not None:
-        save_evaluation(result, save_path)
     if as_json:
         render.show_json(dump_evaluation(result))
     else:
         show_evaluation(result)
     if save_path is not None:
+        save_evaluation(result, save_path)
         render.say(f"wrote {save_path} and {records}; next: `autotune compare {save_path} OTHER`")
+
+
+def evaluate(
+    endpoint: Endpoint, settings: EvaluationSettings, save_path: Path | None, api_key: ApiKey | None, *, is_live: bool
+) -> tuple[EvaluationMeasurement, Path]:
+    """Ask and judge everything, and show how far it is.
+
+    Args:
+        endpoint: a server that answered.
+        settings: what is asked.
+        save_path: where the result will go, with the answers beside it; ``None`` keeps neither.
+        api_key: opens the server's API.
+        is_live: draw a bar, where there is a terminal.
+
+    Returns:
+        What came out, and the file with every answer.
+
+    Raises:
+        UserError: a file cannot be written.
+    """
+    with ExitStack() as stack:
+        records = Path("answers.jsonl")
+        try:
+            if save_path is None:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="autotune-evaluate-"))
+                records = Path(folder) / records
+            else:
+                records = save_path.with_name(f"{save_path.name}.answers.jsonl")
+                records.unlink(missing_ok=True)  # lines of an earlier evaluation are not this one's
+            progress = stack.enter_context(EvaluateProgress(is_live=is_live and render.is_terminal()))
+            measurement = Evaluation(
+                endpoint.url,
+                settings,
+                records,
+                on_progress=progress.take,
+                speculative=None,
+                api_key=api_key,
+                model=endpoint.model,
+                fields=endpoint.fields,
+            ).run()
+        except OSError as error:
+            raise UserError(
+                f"the records cannot be written: {error.strerror or error}",
+                where=str(records),
+                hint="name a file on a disk with room with --save",
+            ) from error
+    return measurement, records
 
 
 def make_settings(
@@ -211,21 +212,6 @@ def make_settings(
         isolation="required" if isolation == _ISOLATION[0] else "run generated code without isolation",
         sampling=SamplingSettings(temperature=temperature, top_p=top_p, seed=seed, thinking=thinking),
     )
-
-
-def refuse_to_disturb() -> None:
-    """See whether something is measured on this machine, which judging would disturb.
-
-    Raises:
-        HostError: it is.
-    """
-    busy = find_measuring()
-    if busy:
-        raise HostError(
-            f"process {busy[0]} of autotune measures on this machine, and judging programs would disturb it",
-            where="this machine",
-            hint="wait until it has ended, or evaluate from another machine",
-        )
 
 
 def show_evaluation(result: EvaluationResult) -> None:
@@ -300,13 +286,6 @@ def _describe_requests(settings: EvaluationSettings) -> BenchmarkSettings:
     """What a first short request is sent with."""
     cell = CellSettings(context=1, concurrency=1)
     return BenchmarkSettings(stages=(StageSettings(name="evaluate", cells=(cell,)),), sampling=settings.sampling)
-
-
-def _read_key(variable: str | None) -> ApiKey | None:
-    try:
-        return read_api_key(variable)
-    except SettingsError as error:
-        raise SettingsError(error.message, where="--api-key-variable", hint=error.hint) from error
 
 
 def _now() -> str:

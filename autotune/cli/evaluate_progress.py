@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from autotune.cli import render
+from autotune.cli.progress_bar import ProgressBar
 from autotune.export.wording import render_duration
 
 _SOON_S = 2.0
@@ -32,30 +33,20 @@ class EvaluateProgress:
         self._clock = clock
         self._began_s = self._said_s = clock()
         self._part = ""
-        self._progress: Progress | None = None
-        self._task: TaskID | None = None
-        if is_live:
-            self._progress = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.fields[left]}"),
-                console=console or Console(stderr=True, markup=False, emoji=False, highlight=False),
-                transient=True,
-            )
+        self._bar = ProgressBar("asking", console) if is_live else None
 
     def __enter__(self) -> Self:
         """Begin to draw."""
-        if self._progress is not None:
-            self._progress.start()
-            self._task = self._progress.add_task("asking", total=1.0, left="")
+        if self._bar is not None:
+            self._bar.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Take the bar away."""
-        if self._progress is not None:
-            self._progress.stop()
+        if self._bar is not None:
+            self._bar.__exit__(kind, error, trace)
 
     def take(self, part: str, done: int, of: int) -> None:
         """Take note of an answer or a verdict.
@@ -72,10 +63,10 @@ class EvaluateProgress:
         left = ""
         if elapsed_s >= _SOON_S and 0 < done < of:
             left = f"about {render_duration(elapsed_s * (of - done) / done)} left"
-        if self._progress is not None and self._task is not None:
-            self._progress.update(
-                self._task, completed=done / of, description=f"{done} of {of} {part}", left=left, refresh=True
-            )
+        if self._bar is not None:
+            self._bar.show(done / of, f"{done} of {of} {part}", left)
+            self._bar.draw()
         elif done == of or now_s - self._said_s >= _BETWEEN_LINES_S:
             self._said_s = now_s
-            render.say(f"{done} of {of} {part}" + (f"; {left}" if left else ""))
+            with contextlib.suppress(OSError):  # a reader that went away ends no evaluation
+                render.say(f"{done} of {of} {part}" + (f"; {left}" if left else ""))

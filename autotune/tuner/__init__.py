@@ -19,7 +19,7 @@ from autotune.deployment.readiness import wait_until_ready
 from autotune.deployment.systemd import SystemdDeployment
 from autotune.errors import RestoreError, ServerError
 from autotune.events import Event, Observer
-from autotune.measuring_mark import MeasuringMark
+from autotune.measuring_mark import Work, WorkMark
 from autotune.search_space import SearchSpace
 from autotune.servers.base import ServerDialect
 from autotune.servers.sglang import SglangDialect
@@ -60,7 +60,7 @@ def run(
         AutotuneError: the study cannot begin or go on; the host is as it was, or the error says what is left to do.
     """
     folder = (directory or STUDIES / settings.name).absolute()
-    with MeasuringMark(), Interruption() as interruption, Study.open(settings, folder) as study:
+    with WorkMark(Work.MEASURING), Interruption() as interruption, Study.open(settings, folder) as study:
         return open_night(study, limits, observer or _ignore, interruption, drain=drain).run()
 
 

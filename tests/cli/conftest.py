@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from autotune import measuring_mark
 from autotune.cli import main
 from tests.stored_study import write_study
+
+
+@pytest.fixture(autouse=True)
+def _marks_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests, and other people, may measure on this machine at the same time."""
+    monkeypatch.setattr(measuring_mark, "PREFIX", f"autotune-test-{os.getpid()}")
 
 
 @pytest.fixture(scope="session")

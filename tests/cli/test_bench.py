@@ -13,11 +13,13 @@ import pytest
 from click.testing import Result
 
 from autotune.cli.bench import make_settings
-from autotune.cli.bench_progress import Work
+from autotune.cli.bench_progress import BenchWork
+from autotune.measuring_mark import Work
 from tests.benchmark.scripted_server import Scripts, closed_port, running
 from tests.cli.conftest import run_command
 from tests.cli.openai_server import answer, plain_server
 from tests.fake_clock import FakeClock
+from tests.test_measuring_mark import working_elsewhere
 
 SMALL = ("--context", "128", "--concurrency", "1,4", "--output-tokens", "24", "--repeats", "1", "--requests", "4")
 
@@ -233,6 +235,15 @@ def test_a_local_server_that_invents_its_accept_lengths_is_refused():
     assert "SGLANG_SIMULATE_ACC_LEN" in done.stderr
 
 
+def test_nothing_is_measured_where_answers_are_judged():
+    with running(plain_server()) as server, working_elsewhere(Work.JUDGING) as pid:
+        done = bench(server)
+
+    assert done.exit_code == 3
+    assert f"process {pid} of autotune evaluates on this machine" in done.stderr
+    assert server.bodies == []
+
+
 def test_two_saved_results_are_compared(tmp_path: Path):
     for name, chunk_s in (("slow.json", 0.012), ("fast.json", 0.004)):
         with running(plain_server(answer=answer(chunk_s))) as server:
@@ -257,12 +268,12 @@ def test_a_file_that_is_no_result_is_named(tmp_path: Path):
     assert "a.json" in done.stderr
 
 
-def make_work(clock: FakeClock) -> Work:
+def make_work(clock: FakeClock) -> BenchWork:
     settings = make_settings(
         contexts=(128,), concurrencies=(1, 4), rate_per_s=None, output_tokens=24, repeats=2, requests=None,
         mix={"code": 1.0}, temperature=0.0, top_p=1.0, thinking=None, ignore_eos=False, seed=1,
     )  # fmt: skip
-    return Work(settings, clock.monotonic)
+    return BenchWork(settings, clock.monotonic)
 
 
 def test_the_time_left_falls_as_cells_end():

@@ -11,24 +11,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from autotune.cli import evaluate as evaluate_module
 from autotune.cli.evaluate_progress import EvaluateProgress
 from autotune.cli.evaluation_comparison import show_evaluation_comparison
 from autotune.errors import UserError
 from autotune.evaluation.problem import load_problems
 from autotune.evaluation.saved_evaluation import is_evaluation, load_evaluation, save_evaluation
+from autotune.measuring_mark import Work
 from autotune.trial import Verdict
 from tests.cli.conftest import run_command
 from tests.evaluation.answering_server import Answer, answering_server
 from tests.evaluation.test_evaluation import name_in, right
+from tests.test_measuring_mark import working_elsewhere
 
 NAMES = [problem.entry_point for problem in load_problems(9)]
-
-
-@pytest.fixture(autouse=True)
-def quiet(monkeypatch):
-    """Other tests may measure on this machine at the same time."""
-    monkeypatch.setattr(evaluate_module, "find_measuring", tuple)
 
 
 def answer(prompt: str, wrong: frozenset[str] = frozenset()) -> Answer:
@@ -212,14 +207,21 @@ def test_compare_takes_evaluations_too_and_no_mixture(tmp_path):
     assert mixed.exit_code == 2
 
 
-def test_nothing_is_judged_where_something_is_measured(tmp_path, monkeypatch):
-    monkeypatch.setattr(evaluate_module, "find_measuring", lambda: (4242,))
-
-    result, server = evaluate(tmp_path / "a.json")
+def test_nothing_is_judged_where_something_is_measured(tmp_path):
+    with working_elsewhere(Work.MEASURING) as pid:
+        result, server = evaluate(tmp_path / "a.json")
 
     assert result.exit_code == 3
-    assert "process 4242 of autotune measures on this machine" in result.stderr
+    assert f"process {pid} of autotune measures on this machine" in result.stderr
     assert not server.asked
+
+
+def test_another_evaluation_at_the_same_time_is_named(tmp_path):
+    with working_elsewhere(Work.JUDGING) as pid:
+        result, _ = evaluate(tmp_path / "a.json", problems=3)
+
+    assert result.exit_code == 0
+    assert f"process {pid} of autotune judges on this machine too" in result.stderr
 
 
 def test_progress_on_a_terminal_is_a_bar_with_the_time_left():
