@@ -97,6 +97,11 @@ CHECKS: Final[Mapping[str, Check]] = {
         "Room for the load generator, and for the server where it runs here.",
         "End what else runs here.",
     ),
+    "other commands": Check(
+        Area.MACHINE,
+        "Whether another command measures, or judges generated programs, on this machine.",
+        "Wait for it to end: what it takes of the machine would be in the figures.",
+    ),
     "session": Check(
         Area.MACHINE,
         "Whether the tuner would end with this login: a terminal over SSH without tmux, `KillUserProcesses=yes`.",

@@ -15,7 +15,9 @@ from autotune.deployment.local_host import LocalHost
 from autotune.doctor.catalogue import Area
 from autotune.doctor.examination import Examination
 from autotune.doctor.finding import Judgement, ok, problem, skipped, warning
+from autotune.errors import HostBusyError
 from autotune.evaluation.sandbox import ADDED, DEMANDED, Sandbox
+from autotune.measuring_mark import Work, find_workers
 from autotune.settings import EvaluationSettings, StudySettings
 
 GIB: Final = 2**30
@@ -59,6 +61,7 @@ def examine_machine(exam: Examination, settings: StudySettings, directory: Path)
         exam.note("sandbox", skipped("evaluation.enabled = false: no generated code is run"))
     exam.ask("disk here", lambda: measure_free_bytes(directory), lambda free: judge_disk(free, str(directory)))
     exam.ask("processors and memory", measure_capacity, judge_capacity)
+    exam.ask("other commands", look_for_others, judge_others)
     exam.ask("session", lambda: look_at_session(os.environ), judge_session)
     exam.skip_rest(Area.MACHINE, "not looked at")
 
@@ -116,6 +119,27 @@ def judge_capacity(capacity: Capacity) -> Judgement:
     if capacity.memory_bytes is not None and capacity.memory_bytes < _ENOUGH_MEMORY:
         return warning(found, "end what else runs here")
     return ok(found)
+
+
+def look_for_others() -> Mapping[Work, tuple[int, ...]]:
+    """Return the ids of other processes by what they do on this machine."""
+    return {work: find_workers(work) for work in Work}
+
+
+def judge_others(others: Mapping[Work, Sequence[int]]) -> Judgement:
+    """Say whether a night would be refused because programs are judged here, or be measured beside something else."""
+    if judging := others.get(Work.JUDGING):
+        return problem(
+            f"process {judging[0]} of autotune evaluates on this machine, so no night begins beside it",
+            "wait until it has ended",
+            HostBusyError,
+        )
+    if measuring := others.get(Work.MEASURING):
+        return warning(
+            f"process {measuring[0]} of autotune measures on this machine too",
+            "wait until it has ended: what it takes of the machine, and the programs that it judges, would be in the figures",
+        )
+    return ok("no other command measures or judges here")
 
 
 def look_at_session(environment: Mapping[str, str], cgroup: Path = Path("/proc/self/cgroup")) -> Session:

@@ -13,12 +13,14 @@ from autotune.doctor.machine import (
     check_sandbox,
     judge_capacity,
     judge_disk,
+    judge_others,
     judge_sandbox,
     judge_session,
     look_at_session,
     measure_capacity,
     measure_free_bytes,
 )
+from autotune.measuring_mark import Work
 from autotune.settings import EvaluationSettings
 
 
@@ -96,3 +98,18 @@ def test_missing_layers_that_the_settings_accept_are_a_warning():
 
     assert judged.level is Level.WARNING
     assert judged.found == "generated code runs without Landlock, as evaluation.isolation says"
+
+
+@pytest.mark.parametrize(
+    ("judging", "measuring", "level", "words"),
+    [
+        ((7,), (8,), Level.PROBLEM, "process 7 of autotune evaluates"),
+        ((), (8,), Level.WARNING, "process 8 of autotune measures"),
+        ((), (), Level.OK, "no other command"),
+    ],
+)
+def test_what_else_is_measured_or_judged_here_is_said(judging, measuring, level, words):
+    judged = judge_others({Work.JUDGING: judging, Work.MEASURING: measuring})
+
+    assert judged.level is level
+    assert words in judged.found
