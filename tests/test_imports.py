@@ -21,6 +21,7 @@ LAYERS: list[set[str]] = [
     {"found_configuration"},
     {"servers", "pareto", "baseline", "exercise"},
     {"pruning", "deployment", "benchmark", "sampling", "storage"},
+    {"replay"},
     {"suggestion", "study_view", "trial_ledger", "evaluation"},
     {"study"},
     {"export", "dashboard"},
