@@ -181,7 +181,9 @@ class DeploymentSettings(_Section):
         None,
         description="Where the service runs, as `ssh` understands it: `root@gpu1`, an alias of ~/.ssh/config; leave it out when the tuner runs on that machine itself, which is best for a night.",
     )
-    ssh_config: Line | None = Field(None, description="File to read instead of ~/.ssh/config.")
+    ssh_config: Line | None = Field(
+        None, description="File to read instead of ~/.ssh/config, seen from the working folder."
+    )
     data_path: Literal["direct", "tunnel", "on-host"] | None = Field(
         None,
         description="How requests reach the server: `direct` to its address, `tunnel` through SSH, `on-host` from the same machine. Default: `on-host` without a host, `tunnel` with one.",
@@ -321,7 +323,8 @@ class EvaluationSettings(_Section):
     )
     problem_file: str | None = Field(
         None,
-        description="HumanEval+ or MBPP+ as EvalPlus publishes them (JSON lines, also gzipped) instead of our problems.",
+        description="HumanEval+ or MBPP+ as EvalPlus publishes them (JSON lines, also gzipped) instead of our problems; "
+        "a path, seen from the folder of the study file.",
     )
     samples: Count = Field(1, description="Answers to each problem, each with a seed of its own.")
     concurrency: Count = Field(16, description="Answers asked for at once.")
@@ -389,7 +392,8 @@ class StudySettings(_Section):
     name: str = Field(pattern=NAME_PATTERN, description="Name of the study and of its folder under `studies/`.")
     search_space: SearchSpaceChoice = Field(
         "ddtree",
-        description="A file of `search_spaces/` by name, a path to one, or a table that says what such a file says.",
+        description="A file of `search_spaces/` by name, a path to one (`.toml`, seen from the working folder), or a table "
+        "that says what such a file says.",
     )
     seed: SamplerSeed = Field(1, description="Seed of the sampler and of everything random on our side.")
     storage: str | None = Field(None, description="SQLAlchemy URL; default: SQLite in the study's folder.")
@@ -463,7 +467,7 @@ def parse_settings(text: str, where: str) -> StudySettings:
 
 
 def load_settings(path: Path) -> StudySettings:
-    """Read and check one study file.
+    """Read and check one study file; what it says of files of its own is seen from its folder.
 
     Raises:
         SettingsError: the file cannot be read, or as :func:`parse_settings`.
@@ -479,4 +483,13 @@ def load_settings(path: Path) -> StudySettings:
         raise SettingsError(
             f"is no text: byte {error.start} is not UTF-8", where=str(path), hint="save it as UTF-8"
         ) from error
-    return parse_settings(text, str(path))
+    return _anchor(parse_settings(text, str(path)), path.absolute().parent)
+
+
+def _anchor(settings: StudySettings, folder: Path) -> StudySettings:
+    """Make the file of problems one that is found from every working folder."""
+    evaluation = settings.evaluation
+    if evaluation.problem_file is None:
+        return settings
+    path = str(folder / Path(evaluation.problem_file).expanduser())
+    return settings.model_copy(update={"evaluation": evaluation.model_copy(update={"problem_file": path})})

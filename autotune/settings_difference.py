@@ -28,12 +28,13 @@ MAY_DIFFER: Final = (
 )
 """Settings that change no figure of any trial: where, how long to wait, what to try next, what to recommend.
 
-Of ``deployment.host`` the user may differ too.
+Of ``deployment.host`` the user may differ too, and the path of ``evaluation.problem_file``: problems are compared by hash.
 
 A star stands for one part of a key: the variable ``server.environment.read_timeout_s`` is none of them.
 """
 
 _HOST: Final = "deployment.host"
+_PROBLEM_FILE: Final = "evaluation.problem_file"
 _ABSENT: Final = object()
 _HIDDEN: Final = "a hidden value"
 _SHORT: Final = 72
@@ -73,6 +74,8 @@ def find_differences(stored: StudySettings, wanted: StudySettings) -> tuple[str,
 def _compare(before: Any, after: Any, key: str) -> Iterator[str]:
     """Go down into tables and into lists of as many tables; everything else is a value."""
     if before == after or _FREE.fullmatch(key) or (key == _HOST and _machine(before) == _machine(after)):
+        return
+    if key == _PROBLEM_FILE and before is not None and after is not None:
         return
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for name in sorted(before.keys() | after.keys()):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from autotune.errors import SettingsError
 from autotune.search_space import search_space_of
-from autotune.settings import parse_settings
+from autotune.settings import load_settings, parse_settings
 from autotune.settings_difference import dump_settings, find_differences, load_settings_dump
 from tests.records import STUDY
 
@@ -144,3 +145,19 @@ def test_a_study_may_hold_its_search_space_and_keeps_it_when_it_is_stored():
 def test_a_mistake_in_a_search_space_of_a_study_is_named_by_its_key(text, said):
     with pytest.raises(SettingsError, match=re.escape(said)):
         parse_settings(f"{without_space(STUDY)}\n{text}", "study.toml")
+
+
+@pytest.mark.parametrize(
+    ("named", "found"), [("tasks.jsonl", "studies/tasks.jsonl"), ("../b.gz", "studies/../b.gz"), ("/data/c", "/data/c")]
+)
+def test_the_file_of_problems_is_seen_from_the_folder_of_the_study(tmp_path, monkeypatch, named, found):
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "studies/mine.toml").write_text(f"{STUDY}\n[evaluation]\nproblem_file = '{named}'\n")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    settings = load_settings(Path("../studies/mine.toml"))
+
+    assert settings.evaluation.problem_file is not None
+    assert Path(settings.evaluation.problem_file).resolve() == (tmp_path / found).resolve()
+    assert Path(settings.evaluation.problem_file).is_absolute()

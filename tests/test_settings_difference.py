@@ -5,7 +5,7 @@ import json
 import pytest
 
 from autotune.errors import StudyMismatchError
-from autotune.settings import DeploymentSettings, PruningSettings, SamplerSettings, StudySettings
+from autotune.settings import DeploymentSettings, EvaluationSettings, PruningSettings, SamplerSettings, StudySettings
 from autotune.settings_difference import dump_settings, find_differences, load_settings_dump
 from tests.records import STUDY, make_settings
 
@@ -41,6 +41,13 @@ def test_what_decides_no_figure_may_differ():
     wanted = make_settings(text, try_=({"budget": 1},), pruning=PruningSettings(enabled=False), storage="sqlite:///x")
 
     assert find_differences(make_settings(), wanted) == ()
+
+
+def test_a_file_of_problems_may_move_but_not_come_or_go():
+    one, other = (make_settings(evaluation=EvaluationSettings(problem_file=path)) for path in ("/a/x", "/b/x"))
+
+    assert find_differences(one, other) == ()
+    assert len(find_differences(make_settings(), one)) == len(find_differences(one, make_settings())) == 1
 
 
 def test_every_difference_is_named():
