@@ -107,13 +107,16 @@ class Drafting:
         """Context positions kept per row."""
         return self._window
 
-    def draft(self, anchors: Tensor, lengths: Sequence[int], *, normalised: bool) -> tuple[Tensor, Tensor]:
+    def draft(
+        self, anchors: Tensor, lengths: Sequence[int], *, normalised: bool, window: int | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Propose tokens for the positions after each row's last committed token.
 
         Args:
             anchors: last committed token of each row ``[B]``.
             lengths: its position, per row.
             normalised: whether log-probabilities are needed; a chain needs only the order of the tokens.
+            window: see no more context positions than this, although more are kept.
 
         Returns:
             Scores (log-probabilities when normalised) and tokens, each ``[B, positions, topk]``, best first.
@@ -126,9 +129,13 @@ class Drafting:
         starts = torch.tensor(lengths, device=device)[:, None]
         rotation = self._verifier.rotation[(starts + self._slots[:block]).view(-1)]
         bias = None
-        if min(filled) < max(filled):
-            ends = torch.tensor(filled, device=device)[:, None] + block
-            bias = torch.where(self._slots[:longest] < ends, self._no_bias, self._masked)[:, None, None]
+        if min(filled) < max(filled) or (window is not None and window < max(filled)):
+            slots = self._slots[:longest]
+            is_seen = slots < torch.tensor(filled, device=device)[:, None] + block
+            if window is not None:
+                age = (starts - 1 - (slots - block)) % self._window  # 0 is the newest position of the ring
+                is_seen &= (slots < block) | (age < window)
+            bias = torch.where(is_seen, self._no_bias, self._masked)[:, None, None]
         x = self._mask.expand(batch, block, -1).clone()
         x[:, 0] = self._verifier.embedding[anchors]
         x = x.view(batch * block, -1)

@@ -94,6 +94,8 @@ class Engine:
             if row is not None and row.request.request_id == request_id:
                 self._aborted.append(row.delta((), "abort"))
                 self._rows[number] = None
+                if self._speculation is not None:
+                    self._speculation.forget(request_id)
                 return
 
     def set_thresholds(self, single: float, acc: float) -> None:
@@ -194,6 +196,8 @@ class Engine:
             shown, reason = row.commit([token], self.eos_token_id)
             row.last_token = token
             self._rows[number] = row if reason is None else None
+            if self._speculation is not None:
+                self._speculation.note(row.request.request_id, [token], has_ended=reason is not None)
             deltas.append(row.delta(shown, reason))
         return deltas
 
@@ -237,6 +241,8 @@ class Engine:
             self._accepted_tokens += accepted
             if reason is not None:
                 self._rows[number] = None
+            if self._speculation is not None:
+                self._speculation.note(row.request.request_id, tokens[:produced], has_ended=reason is not None)
             deltas.append(row.delta(shown, reason))
         return deltas
 
@@ -264,6 +270,8 @@ class Engine:
                     paths[number], bonuses[number] = self._accept_lossily(
                         row, logits[number], parents[number], tokens[number]
                     )
+        if self.options.draft_log_every_token:
+            paths, bonuses = [[0] for _ in paths], [choice[0] for choice in chosen]
         moves = [
             (number, row.length + slot, row.length + depth)
             for number, (row, path) in enumerate(zip(running, paths, strict=True))

@@ -98,6 +98,16 @@ FLAGS: Final = (
         "Clip topk to max(budget // (block - 1) + 1, 2), as the pull request does.",
     ),
     Flag(("--draft-log",), str, "File that receives the drafter's candidates of each step; slows decoding."),
+    Flag(
+        ("--draft-log-every-token",),
+        bool,
+        "Commit one token a step, so that the draft log holds a draft after every token.",
+    ),
+    Flag(
+        ("--draft-log-windows",),
+        str,
+        "Smaller windows whose drafts are logged too, for example 64,256.",
+    ),
     Flag(("--decode-log-interval",), int, "Decode steps between two log lines (40)."),
     Flag(("--enable-metrics",), bool, "Serve Prometheus text at /metrics."),
     Flag(("--skip-server-warmup",), bool, "Report ready without a generation first."),
@@ -110,8 +120,8 @@ FLAGS: Final = (
 class ServerFlags:
     """The effective flags of one server process, after defaults and rules.
 
-    Attributes are named as SGLang's server arguments; those that SGLang lacks (``topk``, ``clip_width``, ``draft_log``,
-    ``cpu_threads``) are described at their flag. ``speculative_algorithm`` is ``None`` when decoding plainly, and then
+    Attributes are named as SGLang's server arguments; those that SGLang lacks (``topk``, ``clip_width``, ``draft_log`` and
+    its like, ``cpu_threads``) are described at their flag. ``speculative_algorithm`` is ``None`` when decoding plainly, and then
     every other ``speculative_`` attribute but the thresholds is ``None`` too.
     """
 
@@ -137,6 +147,8 @@ class ServerFlags:
     topk: int | None
     clip_width: bool
     draft_log: str | None
+    draft_log_every_token: bool
+    draft_log_windows: tuple[int, ...]
     decode_log_interval: int
     enable_metrics: bool
     skip_server_warmup: bool
@@ -214,6 +226,8 @@ def resolve_flags(
         topk=speculation.topk,
         clip_width=bool(given.get("speculative_ddtree_clip_width")),
         draft_log=values.text("draft_log"),
+        draft_log_every_token=values.is_given("draft_log_every_token"),
+        draft_log_windows=_parse_windows(values, speculation),
         decode_log_interval=_or(values.integer("decode_log_interval", minimum=1), 40),
         enable_metrics=bool(given.get("enable_metrics")),
         skip_server_warmup=bool(given.get("skip_server_warmup")),
@@ -283,6 +297,27 @@ def _resolve_speculation(
     if draft_log is not None:
         _check_writable("--draft-log", Path(draft_log))
     return _Speculation(budget, block, window, _parse_topk(environment, sizes.vocabulary))
+
+
+def _parse_windows(values: _Given, speculation: _Speculation) -> tuple[int, ...]:
+    """Read the windows that are logged beside the drafter's own, ascending."""
+    for key in ("draft_log_every_token", "draft_log_windows"):
+        if values.is_given(key) and values.text("draft_log") is None:
+            raise ValueError(f"{_spell(key)} says what --draft-log holds, which is not given.")
+    text = values.text("draft_log_windows")
+    if text is None or speculation.block is None:
+        return ()
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() for word in words):
+        raise ValueError(f"--draft-log-windows must be whole numbers with commas between them, got {text!r}.")
+    windows = tuple(sorted({int(word) for word in words}))
+    own = math.inf if speculation.window is None else speculation.window
+    if windows[0] < speculation.block or windows[-1] >= own:
+        limit = "" if speculation.window is None else f" and less than the drafter's own window {speculation.window}"
+        raise ValueError(
+            f"--draft-log-windows must be at least the block size {speculation.block}{limit}, got {text!r}."
+        )
+    return windows
 
 
 def _check_writable(name: str, path: Path) -> None:

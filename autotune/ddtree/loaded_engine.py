@@ -107,6 +107,8 @@ def make_options(flags: Mapping[str, Any]) -> EngineOptions:
         threshold_acc=flags["speculative_accept_threshold_acc"],
         clip_width=flags["clip_width"],
         draft_log=flags["draft_log"],
+        draft_log_every_token=flags["draft_log_every_token"],
+        draft_log_windows=tuple(flags["draft_log_windows"]),
         random_seed=flags["random_seed"],
         **speculation,
     )

@@ -22,6 +22,8 @@ class EngineOptions:
         threshold_acc: accept probability p becomes min(1, p / threshold_acc); 1.0 is lossless.
         clip_width: use the open pull request's effective width min(max(budget // (block - 1) + 1, 2), topk).
         draft_log: file that receives the drafter's top-k tokens and log-probabilities of each step.
+        draft_log_every_token: commit one token a step, so that a draft is logged after every token; never faster.
+        draft_log_windows: windows whose drafts are logged beside, each smaller than ``window``.
         random_seed: seed of requests that state none.
     """
 
@@ -37,6 +39,8 @@ class EngineOptions:
     threshold_acc: float = 1.0
     clip_width: bool = False
     draft_log: str | None = None
+    draft_log_every_token: bool = False
+    draft_log_windows: tuple[int, ...] = ()
     random_seed: int = 0
 
 

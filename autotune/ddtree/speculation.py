@@ -98,6 +98,7 @@ class Speculation:
 
     def __init__(self, drafter: Drafter, verifier: Verifier, options: EngineOptions, shape: Shape) -> None:
         self._shape = shape
+        self._log_windows = options.draft_log_windows
         self._log = None if options.draft_log is None else DraftLog(options.draft_log)
         # A log serves to replay other trees, so it needs the positions beyond this one's reach too.
         self.drafting = Drafting(
@@ -124,9 +125,7 @@ class Speculation:
         is_chain = self._shape.width == 1
         scores, tokens = self.drafting.draft(anchors, lengths, normalised=not is_chain or self._log is not None)
         if self._log is not None:
-            for row, row_tokens, row_scores in zip(running, tokens.tolist(), scores.tolist(), strict=True):
-                self._log.write(row.request.request_id, row.length + 1, row_tokens, row_scores)
-            self._log.flush()
+            self._write_log(self._log, anchors, running, scores, tokens)
         scores = scores[:, : self._shape.positions, : self._shape.width]
         tokens = tokens[:, : self._shape.positions, : self._shape.width]
         if is_chain:
@@ -137,6 +136,35 @@ class Speculation:
         return (
             self._on_host(anchors, scores, tokens) if device.type == "cpu" else self._on_device(anchors, scores, tokens)
         )
+
+    def _write_log(
+        self, log: DraftLog, anchors: Tensor, running: Sequence[RunningRequest], scores: Tensor, tokens: Tensor
+    ) -> None:
+        """Log the drafts of every row, and those that it would have with other windows where they act."""
+        for row, row_tokens, row_scores in zip(running, tokens.tolist(), scores.tolist(), strict=True):
+            log.write(row.request.request_id, row.length + 1, row_tokens, row_scores)
+        lengths = [row.length for row in running]
+        for window in self._log_windows:
+            if window >= max(lengths):
+                continue
+            scores, tokens = self.drafting.draft(anchors, lengths, normalised=True, window=window)
+            for row, row_tokens, row_scores in zip(running, tokens.tolist(), scores.tolist(), strict=True):
+                if row.length > window:
+                    log.write(row.request.request_id, row.length + 1, row_tokens, row_scores, window)
+        log.flush()
+
+    def note(self, request_id: str, tokens: Sequence[int], *, has_ended: bool) -> None:
+        """Tell the draft log what a request has committed, and whether that was its end."""
+        if self._log is not None:
+            self._log.commit(request_id, tokens)
+            if has_ended:
+                self._log.end(request_id)
+                self._log.flush()
+
+    def forget(self, request_id: str) -> None:
+        """Tell the draft log that a request was given up."""
+        if self._log is not None:
+            self._log.forget(request_id)
 
     def _on_host(self, anchors: Tensor, scores: Tensor, tokens: Tensor) -> Proposal:
         """Build with the heap: for small trees cheaper than launching the operations of the other builder."""
