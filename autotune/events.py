@@ -131,6 +131,23 @@ class Waiting(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Counted(Event):
+    """One more of something that is counted in the same activity.
+
+    Attributes:
+        number: the trial it belongs to; ``None`` outside trials.
+        what: what is counted, in the plural.
+        done: how many there are.
+        of: how many there will be.
+    """
+
+    number: int | None
+    what: str
+    done: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
 class CellMeasured(Event):
     """A cell is finished and on disk.
 

@@ -18,6 +18,7 @@ from rich.text import Text
 from autotune.cli import render
 from autotune.events import (
     CellMeasured,
+    Counted,
     Event,
     FrontChanged,
     Noted,
@@ -145,6 +146,7 @@ class LiveDisplay:
         self._trial: TrialStarted | None = None
         self._phase: PhaseChanged | None = None
         self._answer: Waiting | None = None
+        self._count: Counted | None = None
         self._cells: tuple[CellMeasured, ...] = ()
         self._front: tuple[TrialRecord, ...] = ()
         self._progress: Progress | None = None
@@ -172,15 +174,19 @@ class LiveDisplay:
                 self._started = event
             case TrialStarted():
                 self._trial, self._phase, self._answer, self._cells = event, None, None, ()
+                self._count = None
                 self._is_interrupted = False
             case PhaseChanged():
-                self._phase, self._answer = event, None
+                self._phase, self._answer, self._count = event, None, None
             case Waiting():
                 self._answer = event
+            case Counted():
+                self._count = event
             case CellMeasured():
                 self._cells = (*self._cells, event)
             case TrialEnded():
                 self._trial, self._phase, self._answer, self._cells = None, None, None, ()
+                self._count = None
                 self._is_interrupted = event.trial.state is TrialState.INTERRUPTED
             case FrontChanged():
                 self._front = event.front
@@ -222,6 +228,8 @@ class LiveDisplay:
             parts.append(f"stage {self._phase.stage}")
         if self._phase.cell is not None:
             parts.append(self._phase.cell.name)
+        if self._count is not None:
+            parts.append(f"{self._count.done} of {self._count.of} {self._count.what}")
         if self._answer is not None:
             parts.append(f"{render_duration(self._answer.waited_s)}, last answer: {clean(self._answer.answer)}")
         if self._progress is not None and self._progress.trial_left_s is not None and not self._is_interrupted:

@@ -111,6 +111,7 @@ def open_night(
             deployment.url,
             settings.evaluation,
             records,
+            on_progress=night.on_count,
             speculative=dialect.is_speculative(configuration),
             api_key=api_key,
         )

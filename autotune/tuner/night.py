@@ -23,6 +23,7 @@ from autotune.errors import (
 from autotune.events import (
     Activity,
     CellMeasured,
+    Counted,
     Event,
     FrontChanged,
     Noted,
@@ -431,6 +432,10 @@ class Night:
         """Tell about a cell that is on disk."""
         if self._trial is not None:
             self._emit(CellMeasured(self._time.progress(), self._trial, stage, measurement))
+
+    def on_count(self, what: str, done: int, of: int) -> None:
+        """Tell that there is one more of something."""
+        self._emit(Counted(self._time.progress(), self._trial, what, done, of))
 
     def _tell_findings(self) -> None:
         """Tell what the deployment has found since it was asked last."""

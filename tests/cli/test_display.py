@@ -14,6 +14,7 @@ from autotune.cli.display import LiveDisplay, PlainDisplay, render_event
 from autotune.events import (
     Activity,
     CellMeasured,
+    Counted,
     FrontChanged,
     Noted,
     PhaseChanged,
@@ -106,6 +107,7 @@ EVENTS = [
         CellMeasured(PROGRESS, 5, "busy", replace(MEASUREMENT, decode_tokens_per_s=Figure(83.2, 4, -26.5, 193.0))),
         "trial 5: stage busy, ctx128-c32: 83.2 (n=4, interval unknown) tokens/s, accept length 3.25",
     ),
+    (Counted(PROGRESS, 5, "answers", 3, 80), None),
     (FrontChanged(PROGRESS, (TRIAL,)), "front: trial 5 (C=1 110 tok/s, C=32 960 tok/s, pass@1 70%)"),
     (Noted(PROGRESS, "one retry", 5), "trial 5: one retry"),
     (Noted(PROGRESS, "the limit was reached"), "the limit was reached"),
@@ -201,6 +203,17 @@ def test_time_goes_on_between_events():
 
     assert "1 min 21 s so far, about 6 min 40 s left" in terminal.board()
     assert "about 0.0 s left in this trial" in terminal.board()
+
+
+def test_the_board_counts_coding_answers_and_verdicts_until_something_else_is_done():
+    terminal = Terminal()
+    board = terminal.tell(PhaseChanged(PROGRESS, Activity.EVALUATING, 6), Counted(PROGRESS, 6, "answers", 3, 80))
+    assert "answering coding problems, 3 of 80 answers, about" in board
+
+    board = terminal.tell(Counted(PROGRESS, 6, "verdicts", 79, 80))
+    assert "answering coding problems, 79 of 80 verdicts, about" in board
+
+    assert " of 80 " not in terminal.tell(PhaseChanged(PROGRESS, Activity.RESTORING, 6))
 
 
 def test_a_new_trial_begins_with_an_empty_board():
