@@ -62,15 +62,15 @@ class LogRatio:
         return math.expm1(self.value)
 
 
-def student_quantile(degrees: int) -> float:
-    """Return the two-sided 95 % quantile of Student's distribution.
+def student_quantile(degrees: int, level: float = _ONE_SIDED) -> float:
+    """Return what Student's distribution exceeds with a probability of ``level``; the usual one is that of 95 % intervals.
 
-    >>> round(student_quantile(10), 3)
-    2.228
+    >>> round(student_quantile(10), 3), round(student_quantile(10, 0.05), 3)
+    (2.228, 1.812)
     """
     from scipy.special import stdtrit  # noqa: PLC0415  # slow to import, and only intervals need it
 
-    return float(stdtrit(degrees, 0.975))
+    return -float(stdtrit(degrees, level))
 
 
 @functools.cache
@@ -151,7 +151,9 @@ class Component:
     degrees: int
 
 
-def compare_cells(pairs: Sequence[tuple[CellMeasurement, CellMeasurement]], weights: Sequence[float]) -> LogRatio:
+def compare_cells(
+    pairs: Sequence[tuple[CellMeasurement, CellMeasurement]], weights: Sequence[float], level: float = _ONE_SIDED
+) -> LogRatio:
     """Return the log of one side's speed over the other's, over cells that both have measured; see :func:`compare_boots`.
 
     The value is that of the weighted geometric means of the decode speeds. Where too few prompts are common to pair
@@ -160,11 +162,12 @@ def compare_cells(pairs: Sequence[tuple[CellMeasurement, CellMeasurement]], weig
     Args:
         pairs: for each cell ours and theirs; several boots of a side are in ``boots`` of its cells.
         weights: one for each cell.
+        level: chance that the truth lies beyond one bound; the usual one gives 95 % intervals.
     """
     total = math.fsum(weights)
     shares = [weight / total for weight in weights]
     ours, theirs = zip(*pairs, strict=True)
-    ratio = compare_boots(_boots_of(ours, shares), _boots_of(theirs, shares), shares)
+    ratio = compare_boots(_boots_of(ours, shares), _boots_of(theirs, shares), shares, level)
     value = math.fsum(
         share * math.log(mine.decode_tokens_per_s.value / other.decode_tokens_per_s.value)
         for share, (mine, other) in zip(shares, pairs, strict=True)
@@ -203,7 +206,9 @@ def _twice(shares: Sequence[float]) -> list[float]:
     return [share for share in shares for _side in range(2)]
 
 
-def compare_boots(ours: Sequence[BootSpeeds], theirs: Sequence[BootSpeeds], shares: Sequence[float]) -> LogRatio:
+def compare_boots(
+    ours: Sequence[BootSpeeds], theirs: Sequence[BootSpeeds], shares: Sequence[float], level: float = _ONE_SIDED
+) -> LogRatio:
     """Return the log of one configuration's speed over another's, each measured in one boot or more.
 
     The value is the difference of the mean logs. Its variance has two parts: the spread between boots of one
@@ -219,6 +224,7 @@ def compare_boots(ours: Sequence[BootSpeeds], theirs: Sequence[BootSpeeds], shar
         ours: at least one boot; all with the same cells.
         theirs: the same.
         shares: weight of each cell in the speed; their sum is one.
+        level: chance that the truth lies beyond one bound; the usual one gives 95 % intervals.
 
     Raises:
         ValueError: a side has no boot.
@@ -237,7 +243,7 @@ def compare_boots(ours: Sequence[BootSpeeds], theirs: Sequence[BootSpeeds], shar
         spread = combine(
             [Component(share**2 * each.spread, each.pairs - 1) for share, each in zip(shares, paired, strict=True)]
         )
-        half = student_quantile(spread.degrees) * math.sqrt(spread.variance)
+        half = student_quantile(spread.degrees, level) * math.sqrt(spread.variance)
         return LogRatio(value, value - half, value + half, 0, pairs)
     between = Component(
         factor * pooled_variance([[boot.log_speed for boot in side] for side in (ours, theirs)]), degrees
@@ -250,12 +256,12 @@ def compare_boots(ours: Sequence[BootSpeeds], theirs: Sequence[BootSpeeds], shar
         if pairs
         else []
     )
-    half = half_width(between, differing)
+    half = half_width(between, differing, level)
     return LogRatio(value, value - half, value + half, degrees, pairs)
 
 
-def half_width(between: Component, differing: Component) -> float:
-    """Return half a 95 % interval of a mean whose variance has a part between boots and one over prompts.
+def half_width(between: Component, differing: Component, level: float = _ONE_SIDED) -> float:
+    """Return half an interval of a mean whose variance has a part between boots and one over prompts.
 
     >>> round(half_width(Component(1.0, 2), Component(0.0, 9)), 3)
     4.303
@@ -263,13 +269,14 @@ def half_width(between: Component, differing: Component) -> float:
     Args:
         between: the part of the boots.
         differing: the part of the prompts; no variance and no degrees when nothing is known of it.
+        level: chance that the truth lies beyond one bound; the usual one gives 95 % intervals.
     """
     variance = between.variance + differing.variance
     if variance == 0:
         return 0.0
-    quantile = student_quantile(between.degrees)
+    quantile = student_quantile(between.degrees, level)
     if differing.variance > 0:
-        of_prompts = student_quantile(differing.degrees)
+        of_prompts = student_quantile(differing.degrees, level)
         blend = _BLEND_OF_TWO if between.degrees == 1 else _BLEND
         quantile = of_prompts + (quantile - of_prompts) * (between.variance / variance) ** blend
     return quantile * math.sqrt(variance)

@@ -33,6 +33,15 @@ class Choice:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A point that the rule allows: its first trial, what the rule maximises, and both speeds over the baseline's."""
+
+    trial: TrialRecord
+    merit: float
+    ratios: tuple[float, float]
+
+
 def dominates(a: Point, b: Point) -> bool:
     """Whether ``a`` is nowhere worse and somewhere better than ``b``.
 
@@ -119,35 +128,53 @@ def choose(trials: Sequence[TrialRecord], baseline: TrialRecord, rule: ExportSet
         baseline: the pooled baseline.
         rule: the study's export settings.
     """
-    base = point_of(baseline.objectives)
-    if base is None:
+    if point_of(baseline.objectives) is None:
         return Choice(baseline, "the baseline stays: its own speeds are not known yet")
-    allowed, refused = [], 0
-    for point in front(trials):
-        ratios = (point.values[0] / base[0], point.values[1] / base[1])
-        if min(ratios) < 1 - rule.max_loss:
-            refused += 1
-        elif (merit := merit_of(ratios, rule.rule)) > 1:
-            allowed.append((merit, -point.trials[0].number, ratios, point))
+    ranked = rank(trials, baseline, rule)
     limit = f"losing at most {rule.max_loss:.0%} at either concurrency"
-    if not allowed:
+    if not ranked:
+        refused = _count_refused(trials, baseline, rule)
         why = ""
         if refused == 1:
             why = "; 1 point of the front that is faster at one concurrency loses more at the other"
         elif refused:
             why = f"; {refused} points of the front that are faster at one concurrency lose more at the other"
         return Choice(baseline, f"the baseline stays: no trial beats it by the rule {rule.rule!r} while {limit}{why}")
-    _, _, ratios, best = max(allowed, key=lambda item: item[:2])
+    best = ranked[0]
     goal = {
         "balanced": "the largest geometric mean of both gains",
         "c1": "the fastest at C=1",
         "c32": "the fastest at C=32",
     }[rule.rule]
     return Choice(
-        best.trials[0],
-        f"trial {best.trials[0].number} is {goal} on the front while {limit}: "
-        f"{ratios[0] - 1:+.1%} at C=1 and {ratios[1] - 1:+.1%} at C=32 against the baseline",
+        best.trial,
+        f"trial {best.trial.number} is {goal} on the front while {limit}: "
+        f"{best.ratios[0] - 1:+.1%} at C=1 and {best.ratios[1] - 1:+.1%} at C=32 against the baseline",
     )
+
+
+def rank(trials: Sequence[TrialRecord], baseline: TrialRecord, rule: ExportSettings) -> tuple[Ranked, ...]:
+    """Return the points of the front that the rule may choose, as :func:`choose` says, best first."""
+    ranked = [
+        Ranked(point.trials[0], merit, ratios)
+        for point, ratios in _compare_front(trials, baseline)
+        if min(ratios) >= 1 - rule.max_loss and (merit := merit_of(ratios, rule.rule)) > 1
+    ]
+    return tuple(sorted(ranked, key=lambda each: (-each.merit, each.trial.number)))
+
+
+def _count_refused(trials: Sequence[TrialRecord], baseline: TrialRecord, rule: ExportSettings) -> int:
+    return sum(min(ratios) < 1 - rule.max_loss for _point, ratios in _compare_front(trials, baseline))
+
+
+def _compare_front(
+    trials: Sequence[TrialRecord], baseline: TrialRecord
+) -> list[tuple[FrontPoint, tuple[float, float]]]:
+    """Return every point of the front with both of its speeds over the baseline's; none while these are unknown."""
+    base = point_of(baseline.objectives)
+    if base is None:
+        return []
+    return [(point, (point.values[0] / base[0], point.values[1] / base[1])) for point in front(trials)]
 
 
 def merit_of(ratios: tuple[float, float], rule: str) -> float:
