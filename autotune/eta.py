@@ -62,8 +62,8 @@ def learn_durations(trials: Sequence[TrialRecord]) -> Durations:
     Times are those of whole trials, so that a retry or a slow start is in them as often as it happens.
     """
     booted = [trial for trial in trials if trial.duration_s is not None and trial.state.is_final]
-    counted = [trial.duration_s for trial in booted if trial.state.counts and trial.kind is not TrialKind.BASELINE]
-    whole = [trial for trial in booted if trial.state is TrialState.COMPLETE]
+    counted = [trial.duration_s for trial in booted if trial.is_counted]
+    whole = [trial for trial in booted if trial.state is TrialState.COMPLETE and trial.kind is not TrialKind.PROFILE]
     baselines = [trial.duration_s for trial in whole if trial.kind is TrialKind.BASELINE]
     boots = [trial.boot for trial in trials if trial.boot is not None]
     return Durations(

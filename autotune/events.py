@@ -26,6 +26,8 @@ class Activity(Enum):
     """The server is ready; what it runs is compared with what was asked."""
     MEASURING = "measuring"
     """A cell is being measured."""
+    PROFILING = "logging drafts"
+    """Answers are generated for the log of their drafts; nothing is timed."""
     EVALUATING = "answering coding problems"
     """The coding evaluation runs."""
     RESTORING = "restoring the host"

@@ -59,7 +59,11 @@ def decide(trial: TrialRecord, history: Sequence[TrialRecord], settings: StudySe
         return Decision(False, "pruning is switched off")
     if trial.kind is not TrialKind.SEARCH:
         return Decision(False, f"a {trial.kind.value} trial is always measured to the end")
-    complete = [other for other in history if other.state is TrialState.COMPLETE and other.number != trial.number]
+    complete = [
+        other
+        for other in history
+        if other.state is TrialState.COMPLETE and other.kind is not TrialKind.PROFILE and other.number != trial.number
+    ]
     if len(complete) < MIN_HISTORY:
         return Decision(False, f"{len(complete)} complete trials are too few to judge by, {MIN_HISTORY} are needed")
     bounds = [_bound_objective(trial, complete, concurrency, settings) for concurrency in CONCURRENCIES]

@@ -93,6 +93,9 @@ def _check_host(host: str) -> str:
     return host
 
 
+SAMPLERS_WITH_ACCEPT_LENGTHS: Final = frozenset({"greybox"})
+"""Samplers that use accept lengths which no trial has measured."""
+
 PROMPT_KINDS: Final = ("code", "chat", "reasoning", "long")
 """What prompts can be about."""
 
@@ -228,6 +231,16 @@ class SamplerSettings(_Section):
         "gp", description="An Optuna sampler by its short name."
     )
     startup_trials: Count = Field(6, description="Trials drawn at random before the sampler's model is used.")
+
+
+class ProfileSettings(_Section):
+    """One boot that logs what the drafter proposes, from which the accept lengths of other trees are replayed."""
+
+    enabled: Switch | None = Field(
+        None,
+        description="Boot once for it, beside `--trials`, where the server can log its drafts. Default: where the sampler "
+        "uses what it tells (`greybox`).",
+    )
 
 
 class SamplingSettings(_Section):
@@ -404,6 +417,7 @@ class StudySettings(_Section):
         (), alias="try", description="Configurations to run first, in this order."
     )
     sampler: SamplerSettings = Field(SamplerSettings(), description="Who proposes configurations.")
+    profile: ProfileSettings = Field(ProfileSettings(), description="What is learned of accept lengths beforehand.")
     benchmark: BenchmarkSettings = Field(description="What is sent.")
     evaluation: EvaluationSettings = Field(EvaluationSettings(), description="The coding evaluation.")
     objectives: ObjectiveSettings = Field(ObjectiveSettings(), description="What is maximised and what is refused.")
@@ -414,6 +428,12 @@ class StudySettings(_Section):
     def search_space_name(self) -> str:
         """What the search space is called, wherever it is written."""
         return self.search_space if isinstance(self.search_space, str) else self.search_space.name
+
+    @property
+    def wants_profile(self) -> bool:
+        """Whether drafts are to be logged, because the file says so or because the sampler uses them."""
+        enabled = self.profile.enabled
+        return self.sampler.name in SAMPLERS_WITH_ACCEPT_LENGTHS if enabled is None else enabled
 
     @model_validator(mode="after")
     def _both_objectives_are_measured(self) -> StudySettings:

@@ -37,7 +37,7 @@ from autotune.settings_difference import dump_settings, find_differences, load_s
 from autotune.storage import TrialStore, sqlite_url
 from autotune.study_lock import StudyLock
 from autotune.study_view import DATABASE_NAME, StudyView, load_study, missing_study, study_reference
-from autotune.suggestion import ASKED, Suggestion, find_next, measured_as
+from autotune.suggestion import ASKED, Suggestion, find_next, find_profile, measured_as
 from autotune.trial import (
     BootCondition,
     BootRecord,
@@ -200,6 +200,10 @@ class Study:
             return Suggestion(configuration, TrialKind.BASELINE, trials[-1].number, trials[-1].cells)
         return Suggestion(configuration, TrialKind.BASELINE)
 
+    def suggest_profile(self) -> Suggestion | None:
+        """Return the configuration whose drafts are worth logging; ``None`` when nothing is to be profiled (any more)."""
+        return find_profile(self.trials(), self.settings, self.space)
+
     def next_suggestion(self, *, listed_only: bool = False) -> Suggestion | None:
         """Return what to boot next: interrupted again, then listed, then proposed by the sampler.
 
@@ -359,6 +363,10 @@ class Study:
         state = TrialState.COMPLETE if judgement.violation is None else TrialState.INFEASIBLE
         return self._end(number, state, judgement.violation)
 
+    def complete_profile(self, number: int) -> TrialRecord:
+        """End a profile whose accept lengths are stored; it has no objectives."""
+        return self._end(number, TrialState.COMPLETE, None)
+
     def prune(self, number: int, reason: str) -> TrialRecord:
         """End a trial that cannot reach the front any more; its cells are kept."""
         return self._end(number, TrialState.PRUNED, reason)
@@ -401,7 +409,7 @@ class Study:
         baseline = None if trial.kind is TrialKind.BASELINE else self.baseline()
         constraints: dict[str, float] | None = None
         values: list[float] | None = None
-        if trial.state in (TrialState.COMPLETE, TrialState.INFEASIBLE):
+        if trial.state in (TrialState.COMPLETE, TrialState.INFEASIBLE) and trial.kind is not TrialKind.PROFILE:
             judgement = judge(trial, baseline, self.settings)
             # Not known is neither met nor missed: 0 is the border and counts as met.
             constraints = {name: judgement.constraints[name] or 0.0 for name in CONSTRAINT_NAMES}

@@ -48,7 +48,7 @@ class StudyView:
     @property
     def counted(self) -> int:
         """Trials that used up one of ``--trials``."""
-        return sum(trial.kind is not TrialKind.BASELINE and trial.state.counts for trial in self.trials)
+        return sum(trial.is_counted for trial in self.trials)
 
 
 def read_view(settings: StudySettings, space: SearchSpace, store: TrialStore) -> StudyView:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from autotune.baseline import pool_baseline
+from autotune.replay.evidence import find_evidence
+from autotune.replay.tree_shape import choose_logger
 from autotune.sampling.base import History, Sampler
 from autotune.search_space import SearchSpace
 from autotune.settings import StudySettings
@@ -101,9 +103,12 @@ def _ask(trials: Sequence[TrialRecord], settings: StudySettings, space: SearchSp
     left = [item for item in space.configurations if space.key(item) not in settled]
     if not left:
         return Answer(None)
-    kept = [trial for trial in trials if trial.state is not TrialState.INTERRUPTED]
+    kept = [
+        trial for trial in trials if trial.state is not TrialState.INTERRUPTED and trial.kind is not TrialKind.PROFILE
+    ]
     pending = [trial.configuration for trial in kept if not trial.state.is_final]
     baseline = pool_baseline(trials, settings)
+    evidence = find_evidence(trials, space)
     duplicates: list[tuple[Suggestion, TrialRecord]] = []
     repeats: list[TrialRecord] = []
     while True:
@@ -114,7 +119,7 @@ def _ask(trials: Sequence[TrialRecord], settings: StudySettings, space: SearchSp
             break
         # A repeat counts as being measured, so that a sampler that knows the answer looks elsewhere.
         busy = [*pending, *(trial.configuration for trial in repeats)]
-        proposal = sampler.propose(History(settings, decided, baseline), space, busy, rng)
+        proposal = sampler.propose(History(settings, decided, baseline, evidence), space, busy, rng)
         if space.key(proposal) not in settled:
             return Answer(Suggestion(proposal, TrialKind.SEARCH), tuple(duplicates))
         known = measured_as(proposal, trials, space)
@@ -125,10 +130,26 @@ def _ask(trials: Sequence[TrialRecord], settings: StudySettings, space: SearchSp
     return Answer(Suggestion(rng.choice(left), TrialKind.SEARCH), tuple(duplicates))
 
 
+def find_profile(trials: Sequence[TrialRecord], settings: StudySettings, space: SearchSpace) -> Suggestion | None:
+    """Return the configuration whose drafts are worth logging; ``None`` when nothing is to be profiled.
+
+    A study is profiled once. A profile that failed is tried once more by a later command, an interrupted one again.
+    """
+    if not settings.wants_profile:
+        return None
+    states = Counter(trial.state for trial in trials if trial.kind is TrialKind.PROFILE)
+    if states[TrialState.COMPLETE] or states[TrialState.FAILED] >= MAX_FAILURES:
+        return None
+    configuration = choose_logger(space)
+    return None if configuration is None else Suggestion(configuration, TrialKind.PROFILE)
+
+
 def measured_as(configuration: Configuration, trials: Sequence[TrialRecord], space: SearchSpace) -> TrialRecord | None:
     """Return the first trial that answers this configuration from history; ``None`` when it has to be booted."""
     key = space.key(configuration)
     for trial in trials:
+        if trial.kind is TrialKind.PROFILE:
+            continue
         if trial.state.counts and key in _answered_keys(trial, space):
             return trial
         if trial.state is TrialState.DUPLICATE and key == _asked_key(trial, space):
@@ -154,6 +175,8 @@ def settled_keys(trials: Sequence[TrialRecord], space: SearchSpace) -> frozenset
     failed: Counter[str] = Counter()
     interrupted: Counter[str] = Counter()
     for trial in trials:
+        if trial.kind is TrialKind.PROFILE:
+            continue
         key = space.key(trial.configuration)
         if trial.state.counts:
             measured |= _answered_keys(trial, space)
@@ -170,7 +193,7 @@ def find_retry(trials: Sequence[TrialRecord], space: SearchSpace) -> Suggestion 
     last = {
         space.key(trial.configuration): trial
         for trial in trials
-        if trial.kind is not TrialKind.BASELINE and trial.state is not TrialState.DUPLICATE
+        if trial.kind.counts and trial.state is not TrialState.DUPLICATE
     }
     settled = settled_keys(trials, space)
     for key, trial in last.items():

@@ -61,7 +61,7 @@ class TrialState(Enum):
 
 
 class TrialKind(Enum):
-    """Why a trial was booted; only SEARCH and LISTED trials count towards ``--trials``."""
+    """Why a trial was booted."""
 
     BASELINE = "baseline"
     """The configuration found on the host, or a repeat of it; never counted."""
@@ -69,6 +69,13 @@ class TrialKind(Enum):
     """Named by the user with ``--try`` or ``[[try]]``."""
     SEARCH = "search"
     """Proposed by the sampler."""
+    PROFILE = "profile"
+    """Booted to log what the drafter proposes; nothing of it is a speed, and it is never counted."""
+
+    @property
+    def counts(self) -> bool:
+        """True for the kinds that use up one of ``--trials``: listed and proposed."""
+        return self in (TrialKind.LISTED, TrialKind.SEARCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,3 +380,8 @@ class TrialRecord:
     ended_at: str | None = None
     duration_s: float | None = None
     attributes: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def is_counted(self) -> bool:
+        """True for a trial that used up one of ``--trials``."""
+        return self.kind.counts and self.state.counts

@@ -75,9 +75,9 @@ def render_event(event: Event, describe: Callable[[Configuration], str] = render
 
 
 def render_position(progress: Progress, kind: TrialKind) -> str:
-    """Say which of how many trials this is; the baseline is never counted."""
-    if kind is TrialKind.BASELINE:
-        return "baseline"
+    """Say which of how many trials this is, or why it is not counted."""
+    if not kind.counts:
+        return kind.value
     limit = "" if progress.limit is None else f" of {progress.limit}"
     return f"{progress.counted + 1}{limit}, {kind.value}"
 

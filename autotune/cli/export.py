@@ -25,7 +25,7 @@ from autotune.export.wording import clean
 from autotune.pareto import Choice
 from autotune.search_space import Rendering
 from autotune.study_view import StudyView
-from autotune.trial import TrialRecord, TrialState
+from autotune.trial import TrialKind, TrialRecord, TrialState
 from autotune.tuner.interruption import Interruption
 
 
@@ -180,14 +180,18 @@ def _choose(view: StudyView, findings: Findings, number: int | None) -> Choice:
             )
         return findings.choice
     trial = next((trial for trial in view.trials if trial.number == number), None)
-    complete = ", ".join(str(trial.number) for trial in view.trials if trial.state is TrialState.COMPLETE) or "none yet"
+    measured = [
+        trial for trial in view.trials if trial.state is TrialState.COMPLETE and trial.kind is not TrialKind.PROFILE
+    ]
+    complete = ", ".join(str(trial.number) for trial in measured) or "none yet"
     if trial is None:
         raise UserError(
             f"there is no trial {number}", where=f"study {view.settings.name}", hint=f"complete trials: {complete}"
         )
-    if trial.state is not TrialState.COMPLETE:
+    if trial not in measured:
+        state = "a profile, which measures no speed" if trial.kind is TrialKind.PROFILE else trial.state.value
         raise UserError(
-            f"trial {number} is {trial.state.value}" + (f": {trial.reason}" if trial.reason else ""),
+            f"trial {number} is {state}" + (f": {trial.reason}" if trial.reason else ""),
             where=f"study {view.settings.name}",
             hint=f"export a complete trial: {complete}",
         )

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from autotune.benchmark.benchmark import CANARY_REQUESTS, CANARY_TOKENS
 from autotune.doctor.finding import Judgement, ok, warning
 from autotune.eta import Durations, learn_durations
 from autotune.evaluation.problem_source import count_problems
 from autotune.export.findings import Noise, smallest_gain
 from autotune.export.wording import can_prove, render_count, render_duration
 from autotune.interval import ASSUMED_SPREAD
-from autotune.settings import CellSettings, StudySettings
+from autotune.settings import BenchmarkSettings, CellSettings, StudySettings
 from autotune.trial import TrialKind, TrialRecord, TrialState
 from autotune.tuner.limits import Limits
 from autotune.tuner.timekeeper import BASELINE_BOOTS
@@ -26,6 +27,8 @@ ASSUMED_PREFILL_TOKENS_PER_S: Final = 5000.0
 """Prompt tokens per second of the whole server, while none were measured."""
 
 _FEWEST_REQUESTS: Final = 4
+_CANARIES: Final = 2
+"""Of one boot: before its cells, and after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class Expectation:
     Attributes:
         load: from the start of a server to its first generation.
         measuring: one trial after that, cells and coding evaluation.
+        counted: trials that are counted already.
         trials: how many trials are left to run; ``None`` when only time ends the night.
         fitting: how many trials fit into the time there is; ``None`` without a time limit.
         total_s: all boots, all trials and the restore; ``None`` when only time ends the night.
@@ -52,6 +56,7 @@ class Expectation:
 
     load: Estimate
     measuring: Estimate
+    counted: int
     trials: int | None
     fitting: int | None
     total_s: float | None
@@ -83,7 +88,7 @@ def expect(
     load = _estimate_load(known, journal_load_s, settings)
     measuring = _estimate_measuring(known, load.seconds, settings)
     trial_s = load.seconds + measuring.seconds
-    counted = sum(trial.kind is not TrialKind.BASELINE and trial.state.counts for trial in trials)
+    counted = sum(trial.is_counted for trial in trials)
     baselines = count_baselines(trials)
     left = None if limits.trials is None else max(limits.trials - counted, 0)
     baselines_left = max(BASELINE_BOOTS - baselines, 0) if left is None or left > 1 else max(1 - baselines, 0)
@@ -97,6 +102,7 @@ def expect(
     return Expectation(
         load=load,
         measuring=measuring,
+        counted=counted,
         trials=left,
         fitting=fitting,
         total_s=total_s,
@@ -126,17 +132,15 @@ def _estimate_measuring(known: Durations, load_s: float, settings: StudySettings
 
 
 def assume_measuring_s(settings: StudySettings) -> float:
-    """Return how long the cells and the coding evaluation of one trial take at assumed speeds, in seconds.
+    """Return how long canaries, cells and the coding evaluation of one trial take at assumed speeds, at most, in seconds.
 
     Requests of a cell come in waves as wide as its concurrency; the warm-up is one more wave. Every answer is taken to
-    be as long as it may be.
+    be as long as it may be, and every cell to be sent as often as it may be.
     """
     benchmark, evaluation = settings.benchmark, settings.evaluation
-    total_s = math.fsum(
-        _assume_cell_s(cell, benchmark.output_tokens, benchmark.repeats)
-        for stage in benchmark.stages
-        for cell in stage.cells
-    )
+    cells = [cell for stage in benchmark.stages for cell in stage.cells]
+    total_s = math.fsum(_assume_cell_s(cell, benchmark) for cell in cells)
+    total_s += _CANARIES * _assume_canary_s(max(cell.context for cell in cells))
     if evaluation.enabled:
         answers = count_problems(evaluation) * evaluation.samples
         waves = math.ceil(answers / evaluation.concurrency)
@@ -144,11 +148,19 @@ def assume_measuring_s(settings: StudySettings) -> float:
     return total_s
 
 
-def _assume_cell_s(cell: CellSettings, output_tokens: int, repeats: int) -> float:
+def _assume_cell_s(cell: CellSettings, benchmark: BenchmarkSettings) -> float:
+    """A warm-up, and as many rounds as the limits allow."""
     requests = cell.requests or max(cell.concurrency, _FEWEST_REQUESTS)
-    waves = math.ceil(requests / cell.concurrency) * repeats + 1
-    prompts = requests * repeats + cell.concurrency
-    return waves * output_tokens / ASSUMED_TOKENS_PER_S + prompts * cell.context / ASSUMED_PREFILL_TOKENS_PER_S
+    wave_s = benchmark.output_tokens / ASSUMED_TOKENS_PER_S
+    prompt_s = cell.context / ASSUMED_PREFILL_TOKENS_PER_S
+    round_s = benchmark.repeats * (math.ceil(requests / cell.concurrency) * wave_s + requests * prompt_s)
+    rounds = max(1, min(benchmark.max_rounds, math.floor(benchmark.rounds_limit_s / round_s)))
+    return wave_s + cell.concurrency * prompt_s + rounds * round_s
+
+
+def _assume_canary_s(longest_context: int) -> float:
+    prompt_s = min(CANARY_TOKENS, longest_context) / ASSUMED_PREFILL_TOKENS_PER_S
+    return (1 + CANARY_REQUESTS) * (prompt_s + 1 / ASSUMED_TOKENS_PER_S)
 
 
 def judge_end(expected: Expectation, limits: Limits) -> Judgement:
@@ -185,33 +197,55 @@ def _say_latest(expected: Expectation) -> str | None:
     return f"for {what} start by {expected.latest_start:%a %H:%M}"
 
 
-def judge_gain(noise: Noise | None, baselines: int) -> Judgement:
+def count_candidates(expected: Expectation | None) -> int | None:
+    """Return of how many trials the recommended one will be the best; ``None`` when nothing says how many there will be.
+
+    Args:
+        expected: what the night will take; ``None`` is unknown.
+    """
+    if expected is None:
+        return None
+    ahead = [count for count in (expected.trials, expected.fitting) if count is not None]
+    return expected.counted + min(ahead) if ahead else None
+
+
+def judge_gain(noise: Noise | None, baselines: int, candidates: int | None) -> Judgement:
     """Say the smallest gain that can be proven.
 
     With spread *s* (standard deviation of the log speed between boots) and *n* boots of the baseline, a single boot of
-    another configuration is beyond the noise, at 95 %, when its gain exceeds
+    another configuration that was named before is beyond the noise, at 95 %, when its gain exceeds
 
         exp(t(n - 1) * s * sqrt(1 + 1 / n)) - 1
 
-    where *t* is Student's two-sided quantile. Until three boots of the baseline have shown *s*, it is assumed.
+    where *t* is Student's two-sided quantile; of the best of many trials more is asked (docs/metrics.md). Until three
+    boots of the baseline have shown *s*, it is assumed.
 
     Args:
         noise: what stored boots show; ``None`` with fewer than two.
         baselines: complete boots of the baseline so far.
+        candidates: of how many trials the recommended one will be the best; ``None`` is unknown.
     """
     if noise is not None and noise.smallest_gain is not None:
-        if not can_prove(noise.smallest_gain):
+        gain = smallest_gain(noise.boots, noise.spread, candidates or 1)
+        if not can_prove(gain):
+            chosen = f" of the best of {candidates} trials" if can_prove(noise.smallest_gain) else ""
             return warning(
-                f"{noise.boots} boots of the baseline differ so much that no gain can be proven",
+                f"{noise.boots} boots of the baseline differ so much that no gain{chosen} can be proven",
                 "see that nothing else uses the machine, and measure more in each cell: benchmark.repeats",
             )
-        return ok(
-            f"the smallest gain that one boot can prove is {100 * noise.smallest_gain:.1f} %, "
-            f"by {noise.boots} boots of the baseline"
-        )
+        named = f"{100 * noise.smallest_gain:.1f} % for a configuration that is named before"
+        return ok(f"{_say_gain(gain, named, candidates, 1)}, by {noise.boots} boots of the baseline")
     boots = max(BASELINE_BOOTS, baselines)
-    assumed = smallest_gain(boots, ASSUMED_SPREAD)
+    named = f"{100 * smallest_gain(boots, ASSUMED_SPREAD):.0f} % for a configuration that is named before"
     return ok(
-        f"the smallest gain that one boot can prove is {100 * assumed:.0f} %, assuming that boots differ by "
-        f"{100 * ASSUMED_SPREAD:.0f} % and that the baseline is booted {boots} times; the study itself will show how they differ"
+        f"{_say_gain(smallest_gain(boots, ASSUMED_SPREAD, candidates or 1), named, candidates, 0)}, assuming that boots "
+        f"differ by {100 * ASSUMED_SPREAD:.0f} % and that the baseline is booted {boots} times; the study itself will show "
+        "how they differ"
     )
+
+
+def _say_gain(gain: float, named: str, candidates: int | None, digits: int) -> str:
+    begin = "the smallest gain that one boot can prove is"
+    if candidates is None or candidates < 2:
+        return f"{begin} {named}, and more for the best of several"
+    return f"{begin} {100 * gain:.{digits}f} % for the best of {candidates} trials, {named}"

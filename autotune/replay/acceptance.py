@@ -106,7 +106,7 @@ def _count_before(
         lengths: beginnings that exist, per draft.
         enough: counts from here on need not be exact.
     """
-    drafts, positions, width = logprobs.shape
+    drafts, positions, _ = logprobs.shape
     depth_of = np.arange(1, positions + 1)
     first_after = np.zeros((drafts, positions + 1), np.int64)  # paths by the first beginning that they come before
     before = np.zeros((drafts, positions), np.int64)

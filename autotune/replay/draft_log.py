@@ -39,35 +39,26 @@ class LoggedAnswer:
     drafts: dict[int | None, list[_Draft]] = field(default_factory=dict)
 
     def with_window(self, window: int | None) -> DraftedText | None:
-        """Return the text with the drafts of one window; ``None`` when there are none.
+        """Return the text with the drafts of one window; ``None`` when the log does not hold all of them.
 
         Where the context is no longer than the window, the server's own draft is that of the window too.
 
         Args:
-            window: one that was logged beside the server's own; ``None`` is the server's own.
+            window: of the drafter; ``None`` is what the server runs with.
         """
         own = self.drafts.get(None, [])
         drafts = own
         if window is not None:
             logged = {draft[0]: draft for draft in self.drafts.get(window, [])}
             prompt = self.prompt_tokens or 0
-            seen = [(logged.get(draft[0]), draft) for draft in own]
-            drafts = [
-                draft if other is None else other
-                for other, draft in seen
-                if other is not None or prompt + draft[0] <= window
-            ]
-        if not drafts:
+            chosen = [draft if prompt + draft[0] <= window else logged.get(draft[0]) for draft in own]
+            drafts = [draft for draft in chosen if draft is not None]
+        if not drafts or len(drafts) < len(own):
             return None
         places, tokens, logprobs = zip(*drafts, strict=True)
         return DraftedText(
             np.array(self.text, np.int64), np.array(places, np.int64), np.stack(tokens), np.stack(logprobs)
         )
-
-    @property
-    def longest_context(self) -> int:
-        """Tokens of the prompt and of the answer."""
-        return (self.prompt_tokens or 0) + len(self.text)
 
 
 def read_answers(lines: Iterable[bytes], where: str) -> tuple[LoggedAnswer, ...]:
@@ -99,9 +90,7 @@ def read_answers(lines: Iterable[bytes], where: str) -> tuple[LoggedAnswer, ...]
     return tuple(answer for answer in answers.values() if answer.drafts)
 
 
-def _read_line(
-    line: Any, answers: dict[str, LoggedAnswer], shape: tuple[int, ...] | None
-) -> tuple[int, ...] | None:
+def _read_line(line: Any, answers: dict[str, LoggedAnswer], shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
     """Add one line to its answer; returns the shape that all drafts have.
 
     Raises:

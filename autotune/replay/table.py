@@ -79,9 +79,7 @@ def predict(
     deviations = np.sqrt(
         _standard_error(walks, accept_lengths) ** 2 + (GAP_BIAS * walks.redirected.sum(0) / steps) ** 2 + FLOOR**2
     )
-    return AcceptLengthTable(
-        window, block, len(texts), tuple(topks), _as_rows(accept_lengths), _as_rows(deviations)
-    )
+    return AcceptLengthTable(window, block, len(texts), tuple(topks), _as_rows(accept_lengths), _as_rows(deviations))
 
 
 def _standard_error(walks: Walks, accept_lengths: NDArray[np.float64]) -> NDArray[np.float64]:

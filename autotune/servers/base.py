@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 from autotune.errors import ServerError
 from autotune.trial import Configuration, ParameterValue
@@ -53,6 +54,26 @@ class ServerDialect(ABC):
     @abstractmethod
     def render_launch(self, configuration: Configuration) -> LaunchSpec:
         """Return what to start for a canonical configuration; pure."""
+
+    def render_profile(
+        self,
+        configuration: Configuration,  # noqa: ARG002  # for the servers that can
+        log_path: Path,  # noqa: ARG002  # same
+        windows: Sequence[int],  # noqa: ARG002  # same
+    ) -> LaunchSpec | None:
+        """Return what to start so that the server logs the drafts of a configuration; pure.
+
+        The log is one that :func:`autotune.replay.draft_log.read_answers` reads.
+
+        Args:
+            configuration: in canonical form.
+            log_path: file on this machine that receives the log.
+            windows: logged beside the configuration's own, where the server can.
+
+        Returns:
+            ``None`` when this server cannot.
+        """
+        return None
 
     @abstractmethod
     def is_speculative(self, configuration: Configuration) -> bool:

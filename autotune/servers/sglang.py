@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from autotune.api_key import ApiKey, read_api_key
@@ -18,6 +20,10 @@ from autotune.servers.simulated_acceptance import VARIABLES, find_simulation
 from autotune.settings import ServerSettings
 from autotune.trial import Configuration, ParameterValue
 
+_EMBEDDED = ("autotune", "serve")
+"""Beginning of the command that starts the embedded server, the one that logs drafts."""
+_BEST_FIRST = "best-first-tree"
+"""Property without which the trees of other configurations cannot be built from a log."""
 _PROBE_PROMPT = "def add(a, b):\n    return"
 _PROBE_TOKENS = 8
 _PROBE_TIMEOUT_S = 30.0
@@ -60,6 +66,16 @@ class SglangDialect(ServerDialect):
         command = (*program, *rest, *rendering.arguments, *address)
         environment = {**self._server.environment, **rendering.environment, **dict.fromkeys(VARIABLES)}
         return LaunchSpec(command, environment, rendering.arguments)
+
+    def render_profile(self, configuration: Configuration, log_path: Path, windows: Sequence[int]) -> LaunchSpec | None:
+        """Let the embedded server log a draft after every token; SGLang itself has no such log."""
+        if self._server.command[:2] != _EMBEDDED or _BEST_FIRST not in self._server.proofs:
+            return None
+        launch = self.render_launch(configuration)
+        flags = ["--draft-log", str(log_path), "--draft-log-every-token"]
+        if windows:
+            flags += ["--draft-log-windows", ",".join(map(str, windows))]
+        return replace(launch, command=(*launch.command, *flags))
 
     def is_speculative(self, configuration: Configuration) -> bool:
         """Whether the configuration asks for a speculative algorithm."""

@@ -86,6 +86,7 @@ def open_night(
     from autotune.benchmark.benchmark import Benchmark  # noqa: PLC0415  # restoring needs no load generator
     from autotune.benchmark.precision import learn_precision  # noqa: PLC0415  # same
     from autotune.evaluation.evaluation import Evaluation  # noqa: PLC0415  # same
+    from autotune.tuner.draft_profile import DraftProfile, for_profile  # noqa: PLC0415  # same
     from autotune.tuner.wakeful_evaluation import WakefulEvaluation  # noqa: PLC0415  # same
 
     settings, folder = study.settings, study.directory
@@ -117,11 +118,23 @@ def open_night(
         )
         return WakefulEvaluation(evaluation)
 
+    def open_profile(_configuration: Configuration, records: Path, log_path: Path) -> DraftProfile:
+        benchmark = Benchmark(
+            deployment.url,
+            for_profile(settings.benchmark),
+            records,
+            read_log=deployment.read_log,
+            api_key=api_key,
+            lengths_path=folder / "prompts.jsonl",
+        )
+        return DraftProfile(benchmark, log_path, settings, study.space)
+
     night = kind(
         study,
         deployment=deployment,
         dialect=dialect,
-        meters=Meters(open_benchmark, open_evaluation),
+        # A log of drafts is read from the disk, so the server has to be on this machine.
+        meters=Meters(open_benchmark, open_evaluation, open_profile if settings.deployment.kind == "local" else None),
         limits=limits,
         observer=observer,
         clock=SystemClock(),

@@ -11,7 +11,7 @@ from autotune.deployment.base import Deployment, Occupant, explain_foreign
 from autotune.deployment.readiness import wait_until_ready
 from autotune.errors import FlagsMismatch, HostError, LiveTrafficError
 from autotune.events import Activity
-from autotune.servers.base import ServerDialect
+from autotune.servers.base import LaunchSpec, ServerDialect
 from autotune.settings import ServerSettings
 from autotune.trial import BootRecord, Configuration
 from autotune.tuner.interruption import Interruption
@@ -73,7 +73,13 @@ class Booter:
         self._is_blindness_told = False
 
     def bring_up(
-        self, configuration: Configuration, log_path: Path, *, may_reuse: bool, may_differ: bool = False
+        self,
+        configuration: Configuration,
+        log_path: Path,
+        *,
+        may_reuse: bool,
+        may_differ: bool = False,
+        launch: LaunchSpec | None = None,
     ) -> Booted:
         """Make the host serve a configuration and return the proof.
 
@@ -83,12 +89,13 @@ class Booter:
             may_reuse: use a live or loading server that has this configuration as it is.
             may_differ: take a server that was started as asked and has changed its flags to those of another
                 configuration of the search space.
+            launch: how the configuration is started, where that is not the usual way.
 
         Raises:
             ServerError: the configuration does not come up, or something else runs.
             HostError: the host is at fault.
         """
-        launch = self._dialect.render_launch(configuration)
+        launch = launch or self._dialect.render_launch(configuration)
         self._on_activity(Activity.OBSERVING)
         observation = self._deployment.observe()
         if observation.occupant is Occupant.FOREIGN:

@@ -43,6 +43,7 @@ from autotune.trial import Cell, CellMeasurement, TrialKind, TrialRecord, TrialS
 from autotune.tuner.boot import Booter
 from autotune.tuner.interruption import Interrupted, Interruption, OutOfTime
 from autotune.tuner.limits import Limits
+from autotune.tuner.profile_run import NOT_LOGGED, ProfileRun, find_launch
 from autotune.tuner.timekeeper import Timekeeper
 from autotune.tuner.trial_run import Meters, TrialRun, Unexplained, say_briefly
 
@@ -175,6 +176,8 @@ class Night:
         """Run trials until one of the limits; return the reason for the end."""
         if self._time.baselines == 0:
             self._run(self._study.suggest_baseline(), may_reuse=True)
+        if not self._limits.is_counted_out(self._time.counted):
+            self._profile()
         while True:
             self._interruption.check()
             listed_only = self._limits.is_counted_out(self._time.counted)
@@ -190,6 +193,16 @@ class Night:
             if self._time.is_time_for_baseline() and self._time.find_lateness() is None:
                 self._run(self._study.suggest_baseline(), may_reuse=False)
 
+    def _profile(self) -> None:
+        """Boot a server that logs its drafts, where the study wants that and has not done it yet."""
+        suggestion = self._study.suggest_profile()
+        if suggestion is None:
+            return
+        if find_launch(self._study, self._dialect, self._meters, suggestion) is None:
+            self.on_note(NOT_LOGGED)
+        elif self._time.find_lateness() is None:
+            self._run(suggestion, may_reuse=False)
+
     def _run(self, suggestion: Suggestion, *, may_reuse: bool) -> TrialRecord:
         """Run one trial and see to its end whatever happens."""
         number = self._study.begin(suggestion)
@@ -204,19 +217,8 @@ class Night:
     def _run_begun(self, number: int, suggestion: Suggestion, *, may_reuse: bool) -> TrialRecord:
         """Run a trial that the study has begun, and end it."""
         self._emit(TrialStarted(self._time.progress(), number, suggestion.kind, suggestion.configuration))
-        trial_run = TrialRun(
-            self._study,
-            number,
-            suggestion,
-            booter=self._booter,
-            deployment=self._deployment,
-            dialect=self._dialect,
-            meters=self._meters,
-            watch=self,
-            interruption=self._interruption,
-        )
         try:
-            trial = trial_run.run(may_reuse=may_reuse)
+            trial = self._measure(number, suggestion, may_reuse=may_reuse)
         except Unexplained as unexplained:
             trial = self._judge(number, suggestion, unexplained)
         except (SshError, LeaseLostError, LiveTrafficError) as error:
@@ -240,6 +242,31 @@ class Night:
             )
         self._count_failures(trial)
         return trial
+
+    def _measure(self, number: int, suggestion: Suggestion, *, may_reuse: bool) -> TrialRecord:
+        """Let a trial run to its end."""
+        if suggestion.kind is TrialKind.PROFILE:
+            return ProfileRun(
+                self._study,
+                number,
+                suggestion,
+                booter=self._booter,
+                dialect=self._dialect,
+                meters=self._meters,
+                watch=self,
+                interruption=self._interruption,
+            ).run()
+        return TrialRun(
+            self._study,
+            number,
+            suggestion,
+            booter=self._booter,
+            deployment=self._deployment,
+            dialect=self._dialect,
+            meters=self._meters,
+            watch=self,
+            interruption=self._interruption,
+        ).run(may_reuse=may_reuse)
 
     def _judge(self, number: int, suggestion: Suggestion, unexplained: Unexplained) -> TrialRecord:
         """Decide about a trial that failed twice for no known reason, by booting the baseline."""
@@ -280,7 +307,7 @@ class Night:
 
     def _count_failures(self, trial: TrialRecord) -> None:
         """Stop a study in which nothing works any more."""
-        if trial.kind is TrialKind.BASELINE:
+        if not trial.kind.counts:
             return
         self._failures = self._failures + 1 if trial.state is TrialState.FAILED else 0
         if self._failures >= _FAILURES_IN_A_ROW:

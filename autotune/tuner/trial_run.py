@@ -27,6 +27,7 @@ from autotune.errors import (
 from autotune.events import Activity
 from autotune.export.provenance import hide_secrets_in
 from autotune.pruning import decide
+from autotune.replay.table import AcceptLengthTable
 from autotune.servers.base import ServerDialect
 from autotune.settings import CellSettings
 from autotune.study import Study, Suggestion
@@ -70,6 +71,14 @@ class CodingMeter(Protocol):
         ...
 
 
+class ProfileMeter(Protocol):
+    """Asks a server that logs its drafts for answers."""
+
+    def run(self) -> tuple[AcceptLengthTable, ...]:
+        """Return the accept lengths that its log tells."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Meters:
     """Who measures.
@@ -77,10 +86,12 @@ class Meters:
     Attributes:
         open_benchmark: from configuration and record file to a meter of cells.
         open_evaluation: from configuration and record file to a meter of coding answers.
+        open_profile: from configuration, record file and log of drafts to who replays it; ``None`` where nobody can.
     """
 
     open_benchmark: Callable[[Configuration, Path], CellMeter]
     open_evaluation: Callable[[Configuration, Path], CodingMeter]
+    open_profile: Callable[[Configuration, Path, Path], ProfileMeter] | None = None
 
 
 class Watch(Protocol):

@@ -29,7 +29,9 @@ def _drafts(draw):
 def accepted_by_tree(rows, ranks, budget):
     """Walk the embedded server's own tree along the ranks of the text."""
     tree = best_first_tree(rows, budget)
-    children = {(parent, rank): slot for slot, (parent, rank) in enumerate(zip(tree.parents, tree.ranks, strict=True), 1)}
+    children = {
+        (parent, rank): slot for slot, (parent, rank) in enumerate(zip(tree.parents, tree.ranks, strict=True), 1)
+    }
     slot, depth = 0, 0
     while depth < len(ranks) and (slot, ranks[depth]) in children:
         slot, depth = children[slot, ranks[depth]], depth + 1
@@ -42,15 +44,11 @@ def test_every_tree_accepts_what_its_nodes_hold(draft):
     rows, ranks = draft
     topks = range(1, len(rows[0]) + 1)
 
-    found = count_accepted(
-        np.array([rows]), np.array([ranks]), topks=topks, largest_budget=BUDGET, positions=len(rows)
-    )
+    found = count_accepted(np.array([rows]), np.array([ranks]), topks=topks, largest_budget=BUDGET, positions=len(rows))
 
     for topk in topks:
         kept = [row[:topk] for row in rows]
-        assert [accepted_by_tree(kept, ranks, budget) for budget in range(1, BUDGET + 1)] == found[
-            0, topk - 1
-        ].tolist()
+        assert [accepted_by_tree(kept, ranks, budget) for budget in range(1, BUDGET + 1)] == found[0, topk - 1].tolist()
 
 
 def test_drafts_are_counted_independently_of_each_other():
@@ -85,7 +83,7 @@ def test_no_tree_reaches_beyond_the_block():
 
     found = count_accepted(logprobs, ranks, topks=[1, 2], largest_budget=64, positions=7)
 
-    assert [7, 7] == found[0, :, -1].tolist()
+    assert found[0, :, -1].tolist() == [7, 7]
 
 
 def test_ranks_that_were_not_logged_cannot_be_asked_for():
@@ -98,4 +96,4 @@ def test_the_rank_of_the_text_is_unknown_beyond_its_end_and_where_no_rank_has_it
 
     ranks = rank_text(tokens, np.array([0, 1]), np.array([4, 6, 7, 2]))
 
-    assert [[1, 0, -1], [0, 1, -1]] == ranks.tolist()
+    assert ranks.tolist() == [[1, 0, -1], [0, 1, -1]]

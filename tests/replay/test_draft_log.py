@@ -33,7 +33,7 @@ def test_requests_are_told_apart_and_their_texts_put_together():
     a, b = read_answers(LOG, "log")
 
     assert a.text == [5, 20, 21, 40]
-    assert (a.prompt_tokens, a.longest_context) == (10, 14)
+    assert a.prompt_tokens == 10
     assert b.text == [7, 8]
     text = a.with_window(None)
     assert text is not None
@@ -48,7 +48,8 @@ def test_a_smaller_window_has_its_own_drafts_where_it_acts_and_else_those_of_the
         draft("a#1", 11, 20, [5]),  # context 10
         draft("a#1", 12, 30, [20]),  # context 11
         draft("a#1", 12, 31, window=10),
-        draft("a#1", 13, 40, [30]),  # context 12, and nothing logged for window 10
+        draft("a#1", 13, 40, [30]),  # context 12
+        draft("a#1", 13, 41, window=10),
     ]
     (answer,) = read_answers(lines, "log")
 
@@ -56,10 +57,9 @@ def test_a_smaller_window_has_its_own_drafts_where_it_acts_and_else_those_of_the
         text = answer.with_window(window)
         return dict(zip(text.places.tolist(), text.tokens[:, 0, 0].tolist(), strict=True))
 
-    assert first_tokens(10) == {0: 20, 1: 31}
-    assert first_tokens(11) == {0: 20, 1: 30}
+    assert first_tokens(10) == {0: 20, 1: 31, 2: 41}
     assert first_tokens(12) == first_tokens(None) == {0: 20, 1: 30, 2: 40}
-    assert answer.with_window(9) is None
+    assert answer.with_window(11) is answer.with_window(9) is None
 
 
 def test_a_request_that_ended_with_its_prompt_is_left_out():

@@ -1,0 +1,65 @@
+"""How are drafts gathered: the study's own prompts, a cell for each context, and the log that the server wrote meanwhile?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from autotune.objectives import CONCURRENCIES, weight
+from autotune.replay.draft_log import LoggedAnswer, read_answers
+from autotune.replay.evidence import replay
+from autotune.replay.table import AcceptLengthTable
+from autotune.search_space import SearchSpace
+from autotune.settings import BenchmarkSettings, CellSettings, StudySettings
+from autotune.tuner.trial_run import CellMeter
+
+
+def for_profile(settings: BenchmarkSettings) -> BenchmarkSettings:
+    """Return the settings of a benchmark that sends each measured prompt once and no others with answers."""
+    return settings.model_copy(update={"warmup_requests": 0, "max_rounds": 1})
+
+
+class DraftProfile:
+    """Asks a server that logs its drafts for answers and replays them.
+
+    Args:
+        benchmark: sends the requests, by the settings of :func:`for_profile`; what it measures is no speed.
+        log_path: the server's log of drafts.
+        settings: the study.
+        space: its search space.
+    """
+
+    def __init__(self, benchmark: CellMeter, log_path: Path, settings: StudySettings, space: SearchSpace) -> None:
+        self._benchmark = benchmark
+        self._log_path = log_path
+        self._settings = settings
+        self._space = space
+
+    def run(self) -> tuple[AcceptLengthTable, ...]:
+        """Return the accept lengths of all trees that the log can tell.
+
+        Raises:
+            MeasurementError: the server did not answer, or its log cannot be read.
+            OSError: there is no log.
+        """
+        answers: dict[int, Sequence[LoggedAnswer]] = {}
+        weights: dict[int, float] = {}
+        for cell in choose_cells(self._settings):
+            start = self._log_path.stat().st_size
+            self._benchmark.measure_cell(cell)
+            with self._log_path.open("rb") as log:
+                log.seek(start)
+                answers[cell.context] = read_answers(log, str(self._log_path))
+            weights[cell.context] = weight(cell.cell, self._settings)
+        return replay(answers, weights, self._space)
+
+
+def choose_cells(settings: StudySettings) -> tuple[CellSettings, ...]:
+    """Return a cell for each context that an objective has: the one of the most prompts, in the order of measurement."""
+    chosen: dict[int, CellSettings] = {}
+    for stage in settings.benchmark.stages:
+        for cell in stage.cells:
+            if cell.concurrency in CONCURRENCIES:
+                known = chosen.get(cell.context)
+                chosen[cell.context] = cell if known is None or known.concurrency < cell.concurrency else known
+    return tuple(chosen.values())

@@ -1,0 +1,129 @@
+"""The profile boot: let a server log its drafts once, and store the accept lengths that a replay tells from them.
+
+Nothing of it is a speed: logging slows decoding. It teaches the sampler and decides nothing, so a server that fails in it
+ends the profile and nothing else.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from autotune.errors import HostError, MeasurementError, ServerError
+from autotune.events import Activity
+from autotune.replay.evidence import TABLES, dump_tables
+from autotune.replay.tree_shape import find_windows
+from autotune.servers.base import LaunchSpec, ServerDialect
+from autotune.study import Study, Suggestion
+from autotune.trial import TrialRecord, TrialState
+from autotune.tuner.boot import Booter
+from autotune.tuner.interruption import Interruption
+from autotune.tuner.trial_run import Meters, Watch, say_briefly
+
+NOT_LOGGED: Final = (
+    "no profile boot: this server does not log drafts, or the rule of its trees is not known, so accept lengths are "
+    "learned from trials alone"
+)
+
+_DRAFT_LOG: Final = "drafts.jsonl"
+"""Log of a profile in the study's folder; removed once it is replayed, because it is large."""
+
+
+def find_launch(study: Study, dialect: ServerDialect, meters: Meters, suggestion: Suggestion) -> LaunchSpec | None:
+    """Return how the server is started that logs its drafts; ``None`` where it cannot, or nobody reads the log."""
+    if meters.open_profile is None:
+        return None
+    return dialect.render_profile(suggestion.configuration, log_path_of(study), find_windows(study.space))
+
+
+def log_path_of(study: Study) -> Path:
+    """Return where drafts are logged."""
+    return study.directory.absolute() / _DRAFT_LOG
+
+
+class ProfileRun:
+    """Runs the profile of a study.
+
+    Args:
+        study: where everything is recorded.
+        number: the trial, begun.
+        suggestion: whose drafts are logged.
+        booter: brings the server up.
+        dialect: the server's family.
+        meters: who asks for answers and reads the log.
+        watch: sees everything.
+        interruption: lets signals end a measurement.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        number: int,
+        suggestion: Suggestion,
+        *,
+        booter: Booter,
+        dialect: ServerDialect,
+        meters: Meters,
+        watch: Watch,
+        interruption: Interruption,
+    ) -> None:
+        self._study = study
+        self._number = number
+        self._configuration = suggestion.configuration
+        self._launch = find_launch(study, dialect, meters, suggestion)
+        self._booter = booter
+        self._meters = meters
+        self._watch = watch
+        self._interruption = interruption
+        self._folder = study.directory / "trials" / f"{number:04d}"
+
+    def run(self) -> TrialRecord:
+        """Run the profile to its end; one that fails for whatever reason of the server's is over.
+
+        Raises:
+            HostError: the host is at fault; the trial is still open.
+        """
+        try:
+            return self._run()
+        except (ServerError, MeasurementError) as error:
+            self._watch.on_note("accept lengths are learned from trials alone: the profile failed")
+            return self._study.fail(self._number, say_briefly(error))
+        except OSError as error:
+            raise HostError(
+                f"{error.strerror or error}",
+                where=str(error.filename or self._folder),
+                hint="see to the disk and permissions, then run the same command again",
+            ) from error
+        finally:
+            log_path_of(self._study).unlink(missing_ok=True)
+
+    def _run(self) -> TrialRecord:
+        """Boot, ask, replay, store."""
+        open_profile = self._meters.open_profile
+        if self._launch is None or open_profile is None:
+            raise ValueError("this server logs no drafts")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        log_path_of(self._study).unlink(missing_ok=True)
+        self._study.set_state(self._number, TrialState.DEPLOYING)
+        booted = self._booter.bring_up(
+            self._configuration, self._folder / "server.log", may_reuse=False, launch=self._launch
+        )
+        self._study.record_boot(self._number, booted.record)
+        self._study.set_state(self._number, TrialState.MEASURING)
+        self._watch.on_activity(Activity.PROFILING)
+        profile = open_profile(self._configuration, self._folder / "requests.jsonl", log_path_of(self._study))
+        with self._interruption.interruptible(self._watch.time_left_s()):
+            tables = profile.run()
+        if not tables:
+            raise MeasurementError(
+                "the log of drafts tells no accept length",
+                where=str(log_path_of(self._study)),
+                hint="see the server's log",
+            )
+        self._study.record_attributes(self._number, {TABLES: dump_tables(tables)})
+        lengths = [length for table in tables for row in table.accept_lengths for length in row]
+        self._watch.on_note(
+            f"drafts of {tables[0].texts} answers replayed: {len(lengths)} trees accept "
+            f"{min(lengths):.2f} to {max(lengths):.2f} tokens a step"
+        )
+        return self._study.complete_profile(self._number)
