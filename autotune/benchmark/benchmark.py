@@ -46,9 +46,10 @@ _ALL_FIELDS = ApiFields()
 _FEWEST_REQUESTS = 4
 _SHORTEST_WARMUP_TOKENS = 16
 _CANARY_REPEAT = -3
-_CANARY_TOKENS = 1024
+CANARY_TOKENS = 1024
 """Longest prompt of the canary; shorter where every cell is."""
-_CANARY_REQUESTS = 6
+CANARY_REQUESTS = 6
+"""Measured requests of one canary; one more comes first."""
 _ROUNDS_SPARE = 3
 """Another round is begun when so many times its duration are left: the trial has to end too."""
 
@@ -266,7 +267,7 @@ class Benchmark:
 
     async def _hear_canary(self) -> Figure | None:
         longest = max(cell.context for stage in self._settings.stages for cell in stage.cells)
-        cell = Cell(min(_CANARY_TOKENS, longest), 1)
+        cell = Cell(min(CANARY_TOKENS, longest), 1)
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(
                 ChatClient(self._url, self._limits(), clock=self._clock, api_key=self._api_key)
@@ -278,7 +279,7 @@ class Benchmark:
             load = CellLoad(client, file, 1, self._clock)
             await self._get_to_know(load, probe)
             _flush, _nonce, (prompts,) = await self._renew(
-                self._open_prompts(load), probe, cell, (_CANARY_REPEAT,), 1 + _CANARY_REQUESTS, ONLY_CODE
+                self._open_prompts(load), probe, cell, (_CANARY_REPEAT,), 1 + CANARY_REQUESTS, ONLY_CODE
             )
             with PauseWatch() as watch:
                 repeat = await load.measure(self._render(prompts, _CANARY_REPEAT, 1))

@@ -18,7 +18,7 @@ from autotune.doctor.finding import Finding, Level, exit_code_of, judge_error
 from autotune.doctor.host import examine_host, is_at_work
 from autotune.doctor.local_server import examine_local_server
 from autotune.doctor.machine import examine_machine
-from autotune.doctor.night import Expectation, count_baselines, expect, judge_end, judge_gain
+from autotune.doctor.night import Expectation, count_baselines, count_candidates, expect, judge_end, judge_gain
 from autotune.doctor.rights import examine_rights
 from autotune.doctor.server import examine_api_key, examine_server
 from autotune.doctor.service import Launches, examine_service
@@ -87,7 +87,7 @@ def diagnose(settings: StudySettings, directory: Path, limits: Limits, clock: Cl
     exam.ask(
         "smallest gain",
         lambda: estimate_noise(trials, settings),
-        lambda noise: judge_gain(noise, count_baselines(trials)),
+        lambda noise: judge_gain(noise, count_baselines(trials), count_candidates(expected)),
     )
     return Diagnosis(exam.findings(), expected)
 

@@ -13,16 +13,17 @@ from autotune.doctor.night import (
     ASSUMED_TOKENS_PER_S,
     Expectation,
     assume_measuring_s,
+    count_candidates,
     expect,
     judge_end,
     judge_gain,
 )
-from autotune.export.findings import Noise
+from autotune.export.findings import Noise, smallest_gain
 from autotune.interval import ASSUMED_SPREAD
 from autotune.settings import EvaluationSettings
 from autotune.trial import TrialKind, TrialRecord
 from autotune.tuner.limits import Limits
-from tests.records import make_boot, make_settings, make_trial
+from tests.records import STUDY, make_boot, make_settings, make_trial
 
 NOW = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
 NO_EVALUATION = EvaluationSettings(enabled=False)
@@ -40,11 +41,25 @@ def done(number: int, load_s: float, duration_s: float, kind: TrialKind = TrialK
 
 
 def test_a_trial_is_measured_in_waves_as_wide_as_the_concurrency():
-    """Two repeats and the warm-up of 512 tokens at 32, and of four single requests each at 1."""
-    tokens = 512 * (2 + 1) + 512 * (4 * 2 + 1)
-    prompts = (32 * 2 + 32 + 4 * 2 + 1) * 128
+    """Two repeats of 512 tokens at 32 in three rounds, of four single requests each in two; warm-ups and two canaries."""
+    waves = 2 * 3 + 4 * 2 * 2 + 2
+    prompts = 32 * 2 * 3 + 4 * 2 * 2 + 32 + 1 + 2 * 7
+    tokens = 512 * waves + 2 * 7
 
-    assert assume_measuring_s(SETTINGS) == pytest.approx(tokens / ASSUMED_TOKENS_PER_S + prompts / 5000)
+    assert assume_measuring_s(SETTINGS) == pytest.approx(tokens / ASSUMED_TOKENS_PER_S + prompts * 128 / 5000)
+
+
+def test_rounds_are_expected_only_while_their_limit_lasts():
+    """A round at C=1 takes 137 s: two fit into 300 s, and one at least is always sent."""
+    three, two, one = (
+        assume_measuring_s(make_settings(STUDY.replace("[benchmark]", f"[benchmark]\nrounds_limit_s = {limit_s}")))
+        for limit_s in (1000.0, 300.0, 1.0)
+    )
+    single = 512 * 8 / ASSUMED_TOKENS_PER_S + 8 * 128 / 5000
+    many = 512 * 2 / ASSUMED_TOKENS_PER_S + 64 * 128 / 5000
+
+    assert three - two == pytest.approx(single)
+    assert two - one == pytest.approx(single + 2 * many)
 
 
 def test_coding_problems_come_on_top():
@@ -138,17 +153,40 @@ def test_a_night_that_fits_is_ok_and_names_what_the_estimate_rests_on(limits):
     assert "10 min 15 s (of the server that runs now, by its journal)" in judged.found
 
 
-def test_the_smallest_gain_comes_from_boots_that_were_seen():
-    judged = judge_gain(Noise(4, 0.01, 0.036), 4)
+def test_the_best_of_many_trials_needs_more_than_one_that_was_named_before():
+    judged = judge_gain(Noise(3, 0.01, smallest_gain(3, 0.01)), 3, 20)
 
-    assert judged.found == "the smallest gain that one boot can prove is 3.6 %, by 4 boots of the baseline"
+    assert judged.found == (
+        "the smallest gain that one boot can prove is 13.5 % for the best of 20 trials, 5.1 % for a configuration that is "
+        "named before, by 3 boots of the baseline"
+    )
 
 
-def test_boots_that_differ_too_much_prove_nothing_and_are_warned_of():
-    judged = judge_gain(Noise(3, 0.15, 1.03), 3)
+@pytest.mark.parametrize("candidates", [None, 1])
+def test_without_a_number_of_trials_the_gain_of_a_named_one_is_said_to_be_that(candidates):
+    judged = judge_gain(Noise(4, 0.01, smallest_gain(4, 0.01)), 4, candidates)
+
+    assert judged.found == (
+        "the smallest gain that one boot can prove is 3.6 % for a configuration that is named before, and more for the best "
+        "of several, by 4 boots of the baseline"
+    )
+
+
+def test_a_night_chooses_among_what_is_counted_and_what_is_still_to_come():
+    trials = (done(0, 400.0, 900.0, TrialKind.BASELINE), *(done(number, 400.0, 900.0) for number in range(1, 6)))
+
+    assert count_candidates(ask(Limits(trials=8), trials)) == 8
+    assert count_candidates(ask(Limits(duration_s=400.0 + 900 * 4), trials)) == 5 + 2
+    assert count_candidates(ask(Limits(), trials)) is None
+    assert count_candidates(None) is None
+
+
+@pytest.mark.parametrize(("spread", "words"), [(0.15, "no gain can"), (0.06, "no gain of the best of 20 trials can")])
+def test_boots_that_differ_too_much_prove_nothing_and_are_warned_of(spread, words):
+    judged = judge_gain(Noise(3, spread, smallest_gain(3, spread)), 3, 20)
 
     assert judged.level is Level.WARNING
-    assert judged.found == "3 boots of the baseline differ so much that no gain can be proven"
+    assert judged.found == f"3 boots of the baseline differ so much that {words} be proven"
 
 
 @pytest.mark.parametrize("noise", [None, Noise(2, 0.01, None)])
@@ -156,6 +194,8 @@ def test_until_three_boots_were_seen_their_spread_is_assumed_and_said_to_be(nois
     """Student's quantile of two degrees of freedom is 4.303."""
     gain = math.expm1(4.302653 * ASSUMED_SPREAD * math.sqrt(1 + 1 / 3))
 
-    judged = judge_gain(noise, 2)
+    judged = judge_gain(noise, 2, 20)
 
-    assert f"{100 * gain:.0f} %, assuming that boots differ by 5 %" in judged.found
+    assert f"{100 * smallest_gain(3, ASSUMED_SPREAD, 20):.0f} % for the best of 20 trials" in judged.found
+    assert f"{100 * gain:.0f} % for a configuration that is named before" in judged.found
+    assert "assuming that boots differ by 5 %" in judged.found
