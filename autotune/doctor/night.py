@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from autotune.benchmark.benchmark import CANARY_REQUESTS, CANARY_TOKENS
-from autotune.benchmark.benchmark import CANARY_REQUESTS, CANARY_TOKENS
 from autotune.doctor.finding import Judgement, ok, warning
 from autotune.eta import Durations, learn_durations
 from autotune.evaluation.problem_source import count_problems
@@ -30,8 +29,6 @@ ASSUMED_PREFILL_TOKENS_PER_S: Final = 5000.0
 _FEWEST_REQUESTS: Final = 4
 _CANARIES: Final = 2
 """Of one boot: before its cells, and after them."""
-_CANARIES: Final = 2
-"""Of one boot: before its cells, and after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,6 @@ class Expectation:
     Attributes:
         load: from the start of a server to its first generation.
         measuring: one trial after that, cells and coding evaluation.
-        counted: trials that are counted already.
         counted: trials that are counted already.
         trials: how many trials are left to run; ``None`` when only time ends the night.
         fitting: how many trials fit into the time there is; ``None`` without a time limit.

@@ -111,7 +111,7 @@ def test_until_says_the_latest_start(study):
 
 
 def render(*findings: Finding, end: datetime | None = None) -> list[str]:
-    expected = Expectation(Estimate(1, "x"), Estimate(1, "y"), 4, None, 10.0, end, None)
+    expected = Expectation(Estimate(1, "x"), Estimate(1, "y"), 0, 4, None, 10.0, end, None)
     return list(render_lines(make_settings(), Diagnosis(findings, expected)))
 
 
@@ -152,7 +152,7 @@ def test_text_of_a_host_cannot_steer_the_terminal():
 
 def test_the_verdict_names_problems_first_and_the_end_otherwise():
     end = datetime(2026, 1, 2, 6, 12, tzinfo=UTC)
-    expected = Expectation(Estimate(1, "x"), Estimate(1, "y"), 4, None, 10.0, end, None)
+    expected = Expectation(Estimate(1, "x"), Estimate(1, "y"), 0, 4, None, 10.0, end, None)
     fine = Finding("sandbox", ok(""))
 
     assert render_verdict(Diagnosis((fine, Finding("port", problem("", ""))), expected)) == (
