@@ -3,7 +3,8 @@
 The rules, in the order in which they are tried; :class:`Rule` names the one that applied:
 
 1. Reasoning is removed: tagged pairs, everything before a closing tag without its pair; inside a fence that no thinking
-   surrounds, a tag counts only where its line begins, or right behind a fence; elsewhere it may be part of the code.
+   surrounds, a tag counts only where its line begins, or right behind a fence; elsewhere it may be part of the code. A tag
+   between quotes or backticks is one that the answer speaks of.
 2. An answer that the token limit cut while it was thinking, inside a fence or before any whole block is truncated.
 3. The last fenced block that defines the required name is the answer; where it is no program, the fences inside it are
    looked at, then it is tried without its first line. What it uses and nobody defines is taken from the other blocks
@@ -28,13 +29,14 @@ from enum import Enum
 from autotune.evaluation.missing_parts import add_missing_parts
 
 _TAGS = re.compile(
-    r"(<(?:seed:)?think(?:ing)?>|<thought>|<reasoning>|◁think▷|(?-i:\[THINK\])|<\|begin_of_thought\|>"
+    r"(<(?:seed:)?think(?:ing)?>|<thought>|<reasoning>|◁think▷|(?-i:\[THINK\])|<\|begin_of_thought\|>|<\|START_THINKING\|>"
     r"|<\|channel\|>\s*(?:analysis|commentary)\b[^<\n]{0,80}<\|message\|>)"
-    r"|</(?:seed:)?think(?:ing)?>|</thought>|</reasoning>|◁/think▷|(?-i:\[/THINK\])|<\|end_of_thought\|>"
+    r"|</(?:seed:)?think(?:ing)?>|</thought>|</reasoning>|◁/think▷|(?-i:\[/THINK\])|<\|end_of_thought\|>|<\|END_THINKING\|>"
     r"|<\|channel\|>\s*final\b[^<\n]{0,80}<\|message\|>",
     re.IGNORECASE,
 )
-"""Tags that open (group 1) or close the reasoning: of Kimi, DeepSeek, Qwen, Seed, Mistral, OpenThinker and gpt-oss."""
+"""Tags that open (group 1) or close the reasoning: of Kimi, DeepSeek, Qwen, Seed, Mistral, OpenThinker,
+Command and gpt-oss."""
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})(.*)$")
 _LINE_END, _LINE = re.compile(r"\r\n|\r|\n"), re.compile(r"[^\r\n]*(?:\r\n?|\n)?")
@@ -50,6 +52,8 @@ _MOST_DEPTH, _MOST_CHECKS = 3, 8
 """How deep fences inside fences are followed, and how often a text may ask whether code parses."""
 _MOST_PARTS = 30
 """How many of the last blocks are searched for what the chosen one needs."""
+_LONGEST_PROGRAM = 200_000
+"""Characters of code that are parsed here, where nothing bounds time and memory; what is longer is only run."""
 _UNFENCED_LINES, _UNFENCED_CHARACTERS = 400, 16_000
 """How much of the end of an unfenced answer is looked at."""
 
@@ -252,7 +256,7 @@ def _remove_reasoning(content: str) -> _Answer:
         line, offset = found[0], found.start()
         begins = 0
         for tag in _TAGS.finditer(line):
-            if fence is not None and line[: tag.start()].strip(" \t`~"):
+            if _is_quoted(line, tag) or (fence is not None and line[: tag.start()].strip(" \t`~")):
                 continue
             if tag[1] is not None:
                 if opened_at is None:
@@ -268,6 +272,13 @@ def _remove_reasoning(content: str) -> _Answer:
     if opened_at is not None:
         return _Answer("".join(kept), content[opened_at:], has_closed)
     return _Answer("".join([*kept, content[at:]]), None, has_closed)
+
+
+def _is_quoted(line: str, tag: re.Match[str]) -> bool:
+    """True for a tag that stands alone between quotes or backticks: the answer speaks of it. Three would be a fence."""
+    before, after = line[: tag.start()][-2:], line[tag.end() :][:2]
+    mark = before[-1:]
+    return mark in ("`", "'", '"') and after[:1] == mark and before != 2 * mark and after != 2 * mark
 
 
 def _follow_fence(fence: str | None, line: str) -> str | None:
@@ -344,6 +355,8 @@ def _is_prose(node: ast.stmt) -> bool:
 
 
 def _parse(code: str) -> ast.Module | None:
+    if len(code) > _LONGEST_PROGRAM:
+        return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -48,7 +48,10 @@ def add_missing_parts(code: ast.Module, others: Sequence[ast.Module], name: str)
         pending += fresh
     if not needed:
         return None
-    return "\n".join(ast.unparse(others[block].body[index]) for block, index in sorted(needed))
+    try:
+        return "\n".join(ast.unparse(others[block].body[index]) for block, index in sorted(needed))
+    except RecursionError:  # nested so deeply that it parses but cannot be written
+        return None
 
 
 def _bound_by(statement: ast.stmt) -> Iterator[str]:

@@ -388,6 +388,7 @@ def test_an_unclosed_fence_that_was_cut_gives_no_parts():
         ("<reasoning>", "</reasoning>"),
         ("[THINK]", "[/THINK]"),
         ("<|begin_of_thought|>", "<|end_of_thought|>"),
+        ("<|START_THINKING|>", "<|END_THINKING|>"),
         ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
         ("<|channel|>commentary to=x<|message|>", "<|channel|>final <|constrain|>json<|message|>"),
     ],
@@ -407,3 +408,38 @@ def test_a_list_in_code_is_no_marker():
     code = "def f(x):\n    think = x\n    return sum(\n[think]) + 1"
 
     assert extract_code(f"```python\n{code}\n```", "f").code == code
+
+
+@pytest.mark.parametrize("quote", ["`", "'", '"'])
+@pytest.mark.parametrize("tag", ["<think>", "</think>", "[THINK]", "◁/think▷"])
+@pytest.mark.parametrize("finish_reason", ["stop", "length"])
+def test_a_tag_that_the_answer_speaks_of_is_no_marker(quote, tag, finish_reason):
+    """case 52: what explains the code does not take it away."""
+    said = f"{quote}{tag}{quote}"
+
+    for content in (f"{FENCED}\nIt leaves {said} alone.", f"Without {said}:\n{FENCED}\nDone"):
+        found = extract_code(content, "f", finish_reason=finish_reason)
+
+        assert (found.rule, found.code) == (Rule.FENCED, RIGHT)
+
+
+@pytest.mark.parametrize(
+    "deep", ["a" + ".b" * 900, "1" + "+1" * 900, "a" + "()" * 900, "-" * 90 + "1", "a" + ".b" * 60_000]
+)
+def test_code_that_parses_but_is_nested_too_deeply_to_be_written_ends_no_evaluation(deep):
+    helper = f"```python\ndef g(x):\n    return {deep}\n```"
+    found = extract_code(f"{helper}\n```python\ndef f(x):\n    return g(x)\n```", "f")
+
+    assert found.rule in (Rule.FENCED, Rule.FENCED_PARTS)
+    assert found.code is not None
+    assert "return g(x)" in found.code
+
+
+def test_code_without_end_costs_no_time_here():
+    content = "```python\n" + "x = 1\n" * 300_000 + f"{RIGHT}\n```\n```python\n" + "y = x\n" * 300_000 + "```"
+    began_s = time.process_time()
+    found = extract_code(content, "f")
+
+    assert found.code is not None
+    assert found.code.endswith(RIGHT)
+    assert time.process_time() - began_s < 5
