@@ -47,7 +47,8 @@ class ServerTestimony:
 
     Attributes:
         accept_length: tokens per verify step, bonus token included; ``None`` without speculation or when unknown.
-        step_time_s: mean time of one step of one stream; ``None`` when the accept length is unknown.
+        step_time_s: mean time of one step of one stream; ``None`` when the accept length is unknown. A server that says
+            nothing may speculate.
         foreign: how it shows that others used the server; ``None`` when nothing shows it.
         notes: sentences for the user.
     """
@@ -95,10 +96,11 @@ def hear(
         Reading("/server_info", info.accept_length, unseen=unseen),
         Reading("the log", mean_accept_length(lines[1:]), unseen=unseen),
     ]
+    is_known = speculates is not None or any(reading.value is not None and reading.value >= 1 for reading in readings)
     if speculates is None:  # an unknown server: it speculates when something it counted says so
         speculates = any(reading.value is not None and reading.value > 1 for reading in readings)
     figure, notes = choose_accept_length(readings, speculative=speculates, largest=info.largest_accept_length)
-    accept = figure.value if figure is not None else None if speculates else 1.0
+    accept = figure.value if figure is not None else None if speculates or not is_known else 1.0
     step_time = None
     if accept is not None and stream_tokens_per_s is not None and stream_tokens_per_s > 0:
         step_time = Figure(accept / stream_tokens_per_s, figure.count if figure is not None else received)

@@ -110,6 +110,20 @@ def test_without_speculation_a_step_is_a_token():
     assert heard.notes == ()
 
 
+@pytest.mark.parametrize("info", [ServerInfo(), ServerInfo(accept_length=0.0)])
+def test_an_unknown_server_that_says_nothing_has_no_step_time(info):
+    """case 33: it may speculate, and then a token is no step."""
+    heard = listen([record()], speculative=None, info=info)
+
+    assert (heard.accept_length, heard.step_time_s) == (None, None)
+
+
+def test_an_unknown_server_that_says_it_does_not_speculate_takes_a_step_for_each_token():
+    heard = listen([record()], speculative=None, info=ServerInfo(speculates=False))
+
+    assert heard.step_time_s == Figure(0.01, 41)
+
+
 def test_no_accept_length_has_no_step_time():
     heard = listen([record()])
 
