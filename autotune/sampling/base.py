@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from autotune.search_space import SearchSpace
 from autotune.settings import StudySettings
@@ -61,4 +61,13 @@ class Sampler(Protocol):
             pending: configurations that are being measured now.
             rng: the only source of chance.
         """
+        ...
+
+
+@runtime_checkable
+class StoppingSampler(Sampler, Protocol):
+    """A sampler that knows when to stop."""
+
+    def explain_exhaustion(self, history: History, space: SearchSpace) -> str | None:
+        """Return the sentence that says why nothing is left to win; ``None`` while something is, or too little is known."""
         ...

@@ -1,0 +1,1 @@
+"""The grey-box sampler: accept length and step time modelled apart, every configuration scored."""

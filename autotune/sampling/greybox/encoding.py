@@ -1,0 +1,143 @@
+"""What are the configurations of a search space in numbers, and which of them are plain decoding, chains or trees?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotune.search_space import SearchSpace
+from autotune.search_space_file import ChoiceParameter, IntParameter
+from autotune.trial import Configuration, ParameterValue
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Rows = NDArray[np.intp]
+Flags = NDArray[np.bool_]
+
+BUDGET: Final = "budget"
+TOPK: Final = "topk"
+BLOCK: Final = "block"
+"""Parameters whose meaning is known, by their names in the glossary; every other one is just a number or a choice."""
+
+PLAIN_ARM: Final = "plain"
+
+_LOG_FROM: Final = 8
+"""A range that reaches this far is spaced by its logarithm: the step from 2 to 4 nodes is as large as that from 32 to 64."""
+
+
+class Encoding:
+    """All canonical configurations of a space, one row each, in the order of the space.
+
+    Args:
+        space: the search space.
+
+    Attributes:
+        space: the search space.
+        x: one column for each number or ordered choice and one for each word of an unordered choice, all from 0 to 1;
+            shape (rows, columns).
+        ranks: positions in the ordered domains, for what is larger than what; shape (rows, ordered parameters).
+        words: codes of the unordered values; shape (rows, unordered parameters).
+        arm: code of the arm; shape (rows,).
+        arm_names: by code; ``None`` for what belongs to no arm.
+        is_plain: plain decoding; shape (rows,).
+        budget: draft nodes that can be accepted: a chain ends with its block; ``None`` where the space has no budget.
+        block: tokens drafted per step, the committed one included; ``None`` where it is not known.
+    """
+
+    def __init__(self, space: SearchSpace) -> None:
+        self.space: Final = space
+        configurations = space.configurations
+        self._row = {space.key(configuration): row for row, configuration in enumerate(configurations)}
+        columns: list[Vector] = []
+        ranks: list[Vector] = []
+        words: list[Vector] = []
+        for name, parameter in space.parameters.items():
+            values = [configuration[name] for configuration in configurations]
+            if isinstance(parameter, IntParameter):
+                columns += _number_columns(parameter, values)
+                ranks.append(np.array(values, dtype=np.float64))
+            elif _is_ordered(parameter):
+                position = {value: index for index, value in enumerate(parameter.choices)}
+                rank = np.array([position[value] for value in values], dtype=np.float64)  # type: ignore[index]
+                columns += _scaled(rank, len(parameter.choices) - 1.0)
+                ranks.append(rank)
+            else:
+                columns += _word_columns(parameter, values)
+                code = {value: index for index, value in enumerate(parameter.choices)}
+                words.append(np.array([code[value] for value in values], dtype=np.float64))  # type: ignore[index]
+        rows = len(configurations)
+        self.x: Final = _stack(columns, rows)
+        self.ranks: Final = _stack(ranks, rows)
+        self.words: Final = _stack(words, rows)
+        names = [space.arm(configuration) for configuration in configurations]
+        self.arm_names: Final = tuple(dict.fromkeys(names))
+        self.arm: Final = np.array([self.arm_names.index(name) for name in names], dtype=np.intp)
+        self.block: Final = self._find_block(configurations)
+        self.budget: Final = self._find_budget(configurations)
+        self.is_plain: Final = np.array([name == PLAIN_ARM for name in names], dtype=np.bool_)
+        if self.budget is not None:
+            self.is_plain |= self.budget == 0
+
+    def __len__(self) -> int:
+        """How many configurations there are."""
+        return len(self._row)
+
+    def row(self, configuration: Configuration) -> int | None:
+        """Return the row of a configuration; ``None`` when the space no longer has it."""
+        return self._row.get(self.space.key(configuration)) if set(configuration) == set(self.space.names) else None
+
+    def _find_block(self, configurations: Sequence[Configuration]) -> Vector | None:
+        """Return the block of every configuration: a parameter, or a constant that is stated with every boot."""
+        if isinstance(self.space.parameters.get(BLOCK), IntParameter) or self._is_whole(BLOCK):
+            return np.array([configuration[BLOCK] for configuration in configurations], dtype=np.float64)
+        derived = self.space.derived.get(BLOCK)
+        if derived is not None and isinstance(derived.value, int):
+            return np.full(len(configurations), float(derived.value))
+        return None
+
+    def _is_whole(self, name: str) -> bool:
+        """Whether a parameter is a choice of whole numbers only."""
+        parameter = self.space.parameters.get(name)
+        return isinstance(parameter, ChoiceParameter) and all(isinstance(value, int) for value in parameter.choices)
+
+    def _find_budget(self, configurations: Sequence[Configuration]) -> Vector | None:
+        if not (isinstance(self.space.parameters.get(BUDGET), IntParameter) or self._is_whole(BUDGET)):
+            return None
+        budget = np.array([configuration[BUDGET] for configuration in configurations], dtype=np.float64)
+        if self.block is not None and TOPK in self.space.parameters:
+            is_chain = np.array([configuration[TOPK] == 1 for configuration in configurations])
+            budget = np.where(is_chain, np.minimum(budget, self.block - 1), budget)
+        return budget
+
+
+def _number_columns(parameter: IntParameter, values: Sequence[ParameterValue]) -> list[Vector]:
+    numbers = np.array(values, dtype=np.float64) - parameter.low
+    if parameter.high - parameter.low < _LOG_FROM or parameter.low < 0:
+        return _scaled(numbers, float(parameter.high - parameter.low))
+    low, high = math.log1p(parameter.low), math.log1p(parameter.high)
+    return _scaled(np.log1p(numbers + parameter.low) - low, high - low)
+
+
+def _word_columns(parameter: ChoiceParameter, values: Sequence[ParameterValue]) -> list[Vector]:
+    """Return one column for two words, else one for each word."""
+    words = parameter.choices[1:] if len(parameter.choices) <= 2 else parameter.choices
+    return [np.array([float(value == word) for value in values]) for word in words]
+
+
+def _is_ordered(parameter: ChoiceParameter) -> bool:
+    """Whether its values are numbers, and perhaps the value none at one end."""
+    return sum(isinstance(value, int) for value in parameter.choices) >= 2 and not any(
+        isinstance(value, str) for value in parameter.choices
+    )
+
+
+def _scaled(values: Vector, width: float) -> list[Vector]:
+    return [] if width <= 0 else [values / width]
+
+
+def _stack(columns: Sequence[Vector], rows: int) -> Matrix:
+    return np.stack(columns, axis=1) if columns else np.zeros((rows, 0))

@@ -1,0 +1,142 @@
+"""How likely does a configuration start, serve and meet the constraints, by what others did?
+
+Out of memory is monotone: what is larger in everything and equal in every word runs out too, and what is smaller in
+everything than one that served does not. Between the two, and for every other reason not to start, a Gaussian process of the
+labels 1 (served) and -1 (did not) with mean 1 answers (least-squares classification: Rasmussen and Williams 6.5): nothing is
+suspected before something failed, and far from failures nothing is suspected at all. One failure among ten boots is too
+few for a forest of decision trees, which would put its step anywhere between the two nearest.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.special import ndtr, stdtr
+
+from autotune.errors import OutOfMemory
+from autotune.objectives import judge
+from autotune.sampling.base import History
+from autotune.sampling.greybox.encoding import Encoding, Flags, Matrix, Rows, Vector
+from autotune.sampling.greybox.gaussian_process import GaussianProcess, Inputs, LogNormal, Priors, fit
+from autotune.trial import TrialKind, TrialRecord, TrialState
+
+_SERVED, _FAILED = 1.0, -1.0
+_SCALE: Final = 1.0
+_LENGTH: Final = 0.35
+_SLACK: Final = 0.15
+"""Deviation of a label: one surprising failure in the midst of what serves convinces nobody of its neighbours."""
+
+_UNLIKELY: Final = 0.01
+"""Chance below which as many missed guards of pass@1 are no accident any more."""
+
+_LOSS_PRIORS: Final = Priors(LogNormal(0.05, 0.7), LogNormal(0.5, 0.7), LogNormal(0.02, 0.8), LogNormal(0.01, 0.7))
+_FEWEST_LOSSES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcomes:
+    """Rows of configurations by what became of them."""
+
+    served: Rows
+    ran_out: Rows
+    refused: Rows
+
+
+def predict_feasible(history: History, encoding: Encoding, rows: Rows) -> Vector:
+    """Return the probability that some configurations serve and meet every constraint; shape (n,)."""
+    return predict_serves(history, encoding, rows) * _predict_context_loss(history, encoding, rows)
+
+
+def predict_serves(history: History, encoding: Encoding, rows: Rows) -> Vector:
+    """Return the probability that some configurations start, can be measured and keep pass@1; shape (n,)."""
+    outcomes = _sort(history, encoding)
+    chance = np.ones(len(rows))
+    bad = np.concatenate((outcomes.ran_out, outcomes.refused))
+    if not len(bad):
+        return chance
+    known = np.concatenate((outcomes.served, bad))
+    labels = np.array([_SERVED] * len(outcomes.served) + [_FAILED] * len(bad))
+    columns = encoding.x.shape[1]
+    theta = np.log(np.array([_SCALE, *[_LENGTH] * columns, 1e-6, _SLACK]))
+    process = GaussianProcess(_inputs(encoding, known), labels - _SERVED, np.zeros(len(known)), theta, inflation=1.0)
+    mean, deviation = process.predict(_inputs(encoding, rows))
+    chance = np.asarray(ndtr((_SERVED + mean) / np.hypot(deviation, _SLACK)), dtype=np.float64)
+    for row in outcomes.ran_out:
+        above = is_larger(encoding, int(row))
+        if not above[outcomes.served].any():  # else it was not for its size
+            chance[above[rows]] = 0.0
+    return chance
+
+
+def is_larger(encoding: Encoding, row: int) -> Flags:
+    """Whether each configuration is as large as one in every number and equal in every word; shape (rows,)."""
+    as_large = np.all(encoding.ranks >= encoding.ranks[row], axis=1)
+    return np.asarray(as_large & np.all(encoding.words == encoding.words[row], axis=1), dtype=np.bool_)
+
+
+def _sort(history: History, encoding: Encoding) -> _Outcomes:
+    served, ran_out, refused, guarded = [], [], [], []
+    for trial in history.trials:
+        row = encoding.row(trial.configuration)
+        if row is None or not trial.state.counts:
+            continue
+        if trial.state is not TrialState.INFEASIBLE:
+            served.append(row)
+        elif _misses_guard(trial, history):
+            guarded.append(row)
+        elif trial.objectives.tokens_per_s_c1 is not None and trial.objectives.tokens_per_s_c32 is not None:
+            served.append(row)
+        elif OutOfMemory.__name__ in (trial.reason or ""):
+            ran_out.append(row)
+        else:
+            refused.append(row)
+    (refused if _is_no_accident(len(guarded), history) else served).extend(guarded)
+    return _Outcomes(*(np.array(sorted(set(rows)), dtype=np.intp) for rows in (served, ran_out, refused)))
+
+
+def _misses_guard(trial: TrialRecord, history: History) -> bool:
+    if trial.evaluation is None or history.baseline is None:
+        return False
+    value = judge(trial, history.baseline, history.settings).constraints["pass_guard"]
+    return value is not None and value > 0
+
+
+def _is_no_accident(missed: int, history: History) -> bool:
+    """Whether more trials miss the guard of pass@1 than equally good ones do by chance (exact binomial test)."""
+    judged = sum(trial.evaluation is not None and trial.kind is not TrialKind.BASELINE for trial in history.trials)
+    alpha = history.settings.objectives.pass_guard_alpha
+    fewer = sum(math.comb(judged, count) * alpha**count * (1 - alpha) ** (judged - count) for count in range(missed))
+    return missed > 0 and 1 - fewer < _UNLIKELY
+
+
+def _predict_context_loss(history: History, encoding: Encoding, rows: Rows) -> Vector:
+    """Return the probability that no context loses more than is allowed; 1 while no trial has missed it."""
+    baseline = history.baseline
+    seen, values = [], []
+    for trial in history.trials:
+        row = encoding.row(trial.configuration)
+        is_measured = trial.objectives.tokens_per_s_c1 is not None and trial.objectives.tokens_per_s_c32 is not None
+        if baseline is None or row is None or not trial.state.counts or not is_measured:
+            continue
+        value = judge(trial, baseline, history.settings).constraints["context_loss"]
+        if value is not None:
+            seen.append(row)
+            values.append(value)
+    if len(values) < _FEWEST_LOSSES or max(values) <= 0:
+        return np.ones(len(rows))
+    targets = np.array(values)
+    middle = float(np.median(targets))
+    process = fit(_inputs(encoding, np.array(seen, dtype=np.intp)), targets - middle, np.zeros(len(seen)), _LOSS_PRIORS)
+    mean, deviation = process.predict(_inputs(encoding, rows))
+    # As surely as the next value is met, its noise included; few values have a normal's tails, so Student's are taken.
+    width = np.hypot(deviation, process.noise)
+    return np.asarray(stdtr(len(seen), -(middle + mean) / width), dtype=np.float64)
+
+
+def _inputs(encoding: Encoding, rows: Rows) -> Inputs:
+    basis: Matrix = np.zeros((len(rows), 0))
+    group = encoding.is_plain[rows].astype(np.intp)
+    return Inputs(encoding.x[rows], encoding.arm[rows], group, basis, np.zeros(len(rows)))
