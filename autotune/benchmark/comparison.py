@@ -12,6 +12,8 @@ from autotune.interval import MIN_PAIRS, LogRatio, compare_cells, mean_log
 
 _LEAST = math.log(1.001)
 """What is smaller is shown as no difference."""
+_SHORTEST_S = 1e-9
+"""What is shorter is no time that anybody measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ def _compare_times(ours: Mapping[str, PromptResult], theirs: Mapping[str, Prompt
     logs = []
     for prompt in sorted(set(ours) & set(theirs)):
         one, other = getattr(ours[prompt], what), getattr(theirs[prompt], what)
-        if one and other:
+        if one and other and min(one, other) > _SHORTEST_S:
             logs.append(math.log(one / other))
     return replace(mean_log(logs), pairs=len(logs)) if len(logs) >= MIN_PAIRS else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,7 +32,14 @@ def write_result(path: Path, values: Any) -> None:
 
 
 def read_result(
-    path: Path, adapter: TypeAdapter[ResultT], *, kind: str, version: int, command: str, again: str
+    path: Path,
+    adapter: TypeAdapter[ResultT],
+    *,
+    kind: str,
+    version: int,
+    command: str,
+    again: str,
+    find_impossible: Callable[[ResultT], Iterator[str]],
 ) -> ResultT:
     """Read a result.
 
@@ -42,6 +50,7 @@ def read_result(
         version: format that the file must have.
         command: that writes such files.
         again: what else gives one in this format.
+        find_impossible: yields the places of figures that nothing can measure.
 
     Raises:
         UserError: the file cannot be read, or holds something else.
@@ -63,8 +72,12 @@ def read_result(
             hint=f"read it with the version of autotune that wrote it, or {again}",
         )
     try:
-        return adapter.validate_python(data)
+        result = adapter.validate_python(data)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise UserError(f"is damaged at {place}: {first['msg']}", where=str(path), hint=hint) from error
+    impossible = next(find_impossible(result), None)
+    if impossible is not None:
+        raise UserError(f"is damaged at {impossible}: nothing measures such a figure", where=str(path), hint=hint)
+    return result

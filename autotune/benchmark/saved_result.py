@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,8 @@ from autotune.trial import CellMeasurement
 
 KIND: Final = "benchmark"
 FORMAT: Final = 1
+_LARGEST_AMOUNT: Final = 1e12
+_LARGEST_LOG: Final = math.log(_LARGEST_AMOUNT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,44 @@ def load_result(path: Path) -> BenchmarkResult:
     Raises:
         UserError: the file cannot be read, or holds something else.
     """
-    return read_result(path, _adapter(), kind=KIND, version=FORMAT, command="bench", again="run the benchmark again")
+    return read_result(
+        path,
+        _adapter(),
+        kind=KIND,
+        version=FORMAT,
+        command="bench",
+        again="run the benchmark again",
+        find_impossible=_find_impossible,
+    )
+
+
+def find_impossible_figures(measured: CellMeasurement) -> Iterator[str]:
+    """Yield the names of figures of a cell whose logarithms nobody could compare; a file may have been edited."""
+    if not _is_amount(measured.decode_tokens_per_s.value):
+        yield "decode_tokens_per_s"
+    for name, log in measured.per_prompt_log_speed.items():
+        if not abs(log) <= _LARGEST_LOG:
+            yield f"per_prompt_log_speed.{name}"
+    for boot in measured.boots:
+        if not all(abs(log) <= _LARGEST_LOG for log in (boot.log_speed, *boot.per_prompt_log_speed.values())):
+            yield "boots"
+
+
+def _find_impossible(result: BenchmarkResult) -> Iterator[str]:
+    for index, cell in enumerate(result.cells):
+        if cell.measurement is not None:
+            yield from (f"cells.{index}.measurement.{name}" for name in find_impossible_figures(cell.measurement))
+        for name, prompt in cell.prompts.items():
+            times = {"ttft_s": prompt.ttft_s, "request_s": prompt.request_s}
+            yield from (
+                f"cells.{index}.prompts.{name}.{what}"
+                for what, time_s in times.items()
+                if time_s is not None and not abs(time_s) <= _LARGEST_AMOUNT
+            )
+
+
+def _is_amount(value: float) -> bool:
+    return 1 / _LARGEST_AMOUNT <= value <= _LARGEST_AMOUNT
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from autotune.benchmark.result_file import read_result, write_result
+from autotune.benchmark.saved_result import find_impossible_figures
 from autotune.errors import UserError
 from autotune.evaluation.scoring import PairedComparison, compare_paired
 from autotune.interval import LogRatio, compare_cells
@@ -138,7 +140,24 @@ def load_evaluation(path: Path) -> EvaluationResult:
     Raises:
         UserError: the file cannot be read, or holds something else.
     """
-    return read_result(path, _adapter(), kind=KIND, version=FORMAT, command="evaluate", again="evaluate again")
+    return read_result(
+        path,
+        _adapter(),
+        kind=KIND,
+        version=FORMAT,
+        command="evaluate",
+        again="evaluate again",
+        find_impossible=_find_impossible,
+    )
+
+
+def _find_impossible(result: EvaluationResult) -> Iterator[str]:
+    measured = result.measurement
+    for name, share in (("pass_at_1", measured.pass_at_1), ("pass_at_k", measured.pass_at_k)):
+        if share is not None and not all(0 <= bound <= 1 for bound in (share.value, share.low or 0, share.high or 0)):
+            yield f"measurement.{name}"
+    if measured.cell is not None:
+        yield from (f"measurement.cell.{name}" for name in find_impossible_figures(measured.cell))
 
 
 @cache

@@ -200,6 +200,44 @@ def test_what_is_no_result_is_refused_with_the_reason(tmp_path: Path, text: byte
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("measurement.decode_tokens_per_s.value", 0),
+        ("measurement.decode_tokens_per_s.value", -1.5),
+        ("measurement.decode_tokens_per_s.value", 1e-320),
+        ("measurement.per_prompt_log_speed.ctx128-c1-r0-p000", 1e308),
+        ("prompts.ctx128-c1-r0-p000.ttft_s", 1e308),
+        ("prompts.ctx128-c1-r0-p000.request_s", -1e308),
+    ],
+)
+def test_a_figure_that_nothing_measures_is_damage_of_the_file_and_named(tmp_path: Path, place: str, value: float):
+    document = dump_result(make_result(BOTH))
+    at = document["cells"][0]
+    *parents, last = place.split(".")
+    for name in parents:
+        at = at[name]
+    at[last] = value
+    (tmp_path / "a.json").write_bytes(orjson.dumps(document))
+
+    with pytest.raises(UserError, match=f"damaged at cells.0.{place.removesuffix('.value')}: nothing measures"):
+        load_result(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize("time_s", [0.0, -1e-6, 1e-320])
+def test_a_time_that_no_clock_can_tell_from_nothing_is_left_out_of_a_comparison(time_s: float):
+    one, other = make_result(BOTH), make_result(BOTH)
+    cell = other.cells[0]
+    name = next(iter(cell.prompts))
+    prompts = {**cell.prompts, name: dataclasses.replace(cell.prompts[name], ttft_s=time_s)}
+    other = dataclasses.replace(other, cells=(dataclasses.replace(cell, prompts=prompts), *other.cells[1:]))
+
+    compared = compare_results(one, other).cells[0]
+
+    assert compared.ttft is not None
+    assert compared.ttft.pairs == len(prompts) - 1
+
+
 def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path):
     with pytest.raises(UserError, match="cannot be read"):
         load_result(tmp_path)

@@ -136,6 +136,16 @@ def test_a_file_that_is_no_evaluation_is_refused(tmp_path, content, message):
         load_evaluation(tmp_path / "a.json")
 
 
+def test_a_share_that_nothing_measures_is_damage_of_the_file(tmp_path):
+    evaluate(tmp_path / "a.json", problems=3)
+    document = json.loads((tmp_path / "a.json").read_text())
+    document["measurement"]["pass_at_1"]["high"] = 1e308
+    (tmp_path / "a.json").write_text(json.dumps(document))
+
+    with pytest.raises(UserError, match=r"damaged at measurement\.pass_at_1"):
+        load_evaluation(tmp_path / "a.json")
+
+
 @pytest.mark.parametrize(
     ("lost", "verdict"),
     [
