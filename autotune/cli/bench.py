@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from autotune.cli import render
 from autotune.cli.bench_progress import BenchProgress
 from autotune.cli.endpoint_options import endpoint_options, read_key, refuse_simulation, say_endpoint
 from autotune.cli.option_values import checked, parse_counts, parse_mix
-from autotune.errors import UserError
+from autotune.cli.record_place import open_record_place
 from autotune.export.wording import UNKNOWN, clean, known_bounds, render_duration, render_number
 from autotune.measuring_mark import Work, WorkMark
 from autotune.settings import BenchmarkSettings, CellSettings, SamplingSettings, StageSettings
@@ -163,38 +161,26 @@ def measure(
     Raises:
         UserError: a file cannot be written.
     """
-    with ExitStack() as stack:
-        records = Path("requests.jsonl")
-        try:
-            if save_path is None:
-                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="autotune-bench-"))
-                records = Path(folder) / records
-            else:
-                records = save_path.with_name(f"{save_path.name}.requests.jsonl")
-                records.unlink(missing_ok=True)  # lines of an earlier benchmark are not this one's
-            progress = stack.enter_context(BenchProgress(settings, is_live=is_live and render.is_terminal()))
+    with (
+        open_record_place(save_path, "requests.jsonl") as records,
+        BenchProgress(settings, is_live=is_live and render.is_terminal()) as progress,
+    ):
 
-            def take_cell(cell: CellResult, so_far: BenchmarkResult) -> None:
-                progress.take_cell(cell)
-                on_result(so_far)
-                if save_path is not None:
-                    save_result(so_far, save_path)
+        def take_cell(cell: CellResult, so_far: BenchmarkResult) -> None:
+            progress.take_cell(cell)
+            on_result(so_far)
+            if save_path is not None:
+                save_result(so_far, save_path)
 
-            StandaloneBenchmark(
-                endpoint,
-                settings,
-                records,
-                keep_records=save_path is not None,
-                api_key=api_key,
-                on_record=progress.take_record,
-                on_cell=take_cell,
-            ).run()
-        except OSError as error:
-            raise UserError(
-                f"the records cannot be written: {error.strerror or error}",
-                where=str(records),
-                hint="name a file on a disk with room with --save",
-            ) from error
+        StandaloneBenchmark(
+            endpoint,
+            settings,
+            records,
+            keep_records=save_path is not None,
+            api_key=api_key,
+            on_record=progress.take_record,
+            on_cell=take_cell,
+        ).run()
     return records
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from autotune.cli import render
 from autotune.cli.endpoint_options import endpoint_options, read_key, refuse_simulation, say_endpoint
 from autotune.cli.evaluate_progress import EvaluateProgress
 from autotune.cli.option_values import checked, parse_duration
+from autotune.cli.record_place import open_record_place
 from autotune.errors import UserError
 from autotune.evaluation.evaluation import Evaluation
 from autotune.evaluation.problem import DIFFICULTIES, load_problems
@@ -148,32 +147,20 @@ def evaluate(
     Raises:
         UserError: a file cannot be written.
     """
-    with ExitStack() as stack:
-        records = Path("answers.jsonl")
-        try:
-            if save_path is None:
-                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="autotune-evaluate-"))
-                records = Path(folder) / records
-            else:
-                records = save_path.with_name(f"{save_path.name}.answers.jsonl")
-                records.unlink(missing_ok=True)  # lines of an earlier evaluation are not this one's
-            progress = stack.enter_context(EvaluateProgress(is_live=is_live and render.is_terminal()))
-            measurement = Evaluation(
-                endpoint.url,
-                settings,
-                records,
-                on_progress=progress.take,
-                speculative=None,
-                api_key=api_key,
-                model=endpoint.model,
-                fields=endpoint.fields,
-            ).run()
-        except OSError as error:
-            raise UserError(
-                f"the records cannot be written: {error.strerror or error}",
-                where=str(records),
-                hint="name a file on a disk with room with --save",
-            ) from error
+    with (
+        open_record_place(save_path, "answers.jsonl") as records,
+        EvaluateProgress(is_live=is_live and render.is_terminal()) as progress,
+    ):
+        measurement = Evaluation(
+            endpoint.url,
+            settings,
+            records,
+            on_progress=progress.take,
+            speculative=None,
+            api_key=api_key,
+            model=endpoint.model,
+            fields=endpoint.fields,
+        ).run()
     return measurement, records
 
 
