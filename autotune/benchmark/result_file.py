@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,20 +16,39 @@ ResultT = TypeVar("ResultT")
 
 
 def write_result(path: Path, values: Any) -> None:
-    """Write JSON values so that the file is the old one or the new one, never a part.
+    """Write JSON values so that the file is the old one or the new one, never a part; a link goes on to lead to it.
 
     Raises:
         UserError: the file cannot be written.
     """
-    draft = path.with_name(f".{path.name}.new")
+    target = Path(os.path.realpath(path))
+    draft = target.with_name(f".{target.name}.{os.getpid()}.new")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_bytes(orjson.dumps(values, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-        draft.replace(path)
+        check_result_path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            draft.write_bytes(orjson.dumps(values, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
     except OSError as error:
         raise UserError(
             f"the result cannot be written: {error.strerror}", where=str(path), hint="name another file with --save"
         ) from error
+
+
+def check_result_path(path: Path) -> None:
+    """Refuse a place that must not be replaced by a file: a device, a pipe, a folder.
+
+    Raises:
+        UserError: it is one.
+    """
+    if path.name == "-" or (path.exists() and not path.is_file()):
+        raise UserError(
+            "a result is written to a regular file",
+            where=str(path),
+            hint="name one with --save; --json prints the result instead",
+        )
 
 
 def read_result(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from autotune.benchmark.result_file import check_result_path
 from autotune.errors import UserError
 
 
@@ -19,7 +20,7 @@ def open_record_place(save_path: Path | None, name: str) -> Iterator[Path]:
         name: last part of the file's name.
 
     Raises:
-        UserError: something could not be written meanwhile.
+        UserError: the result is to go where no file may be, or something could not be written meanwhile.
     """
     place = Path(name)
     with ExitStack() as stack:
@@ -27,6 +28,7 @@ def open_record_place(save_path: Path | None, name: str) -> Iterator[Path]:
             if save_path is None:
                 place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="autotune-records-"))) / name
             else:
+                check_result_path(save_path)
                 place = save_path.with_name(f"{save_path.name}.{name}")
                 place.unlink(missing_ok=True)
             yield place

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -243,3 +244,27 @@ def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path):
         load_result(tmp_path)
     with pytest.raises(UserError, match="cannot be written"):
         save_result(make_result(BOTH), Path("/dev/null/a.json"))
+
+
+def test_a_link_goes_on_to_lead_to_the_result(tmp_path: Path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "latest.json").symlink_to("real/a.json")
+
+    save_result(make_result(BOTH), tmp_path / "latest.json")
+
+    assert (tmp_path / "latest.json").is_symlink()
+    assert load_result(tmp_path / "real/a.json") == load_result(tmp_path / "latest.json")
+    assert [path.name for path in (tmp_path / "real").iterdir()] == ["a.json"]
+
+
+@pytest.mark.parametrize("name", ["pipe", "folder", "-"])
+def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path, name: str):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    before = sorted(tmp_path.iterdir())
+
+    with pytest.raises(UserError, match="regular file"):
+        save_result(make_result(BOTH), tmp_path / name)
+
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "pipe").is_fifo()

@@ -44,3 +44,10 @@ def test_a_machine_without_a_temporary_folder_is_said_so(monkeypatch: pytest.Mon
 
     with pytest.raises(UserError, match="No usable temporary directory"), open_record_place(None, "answers.jsonl"):
         pass
+
+
+def test_a_device_is_refused_before_anything_is_measured(tmp_path: Path):
+    os.mkfifo(tmp_path / "null")
+
+    with pytest.raises(UserError, match="regular file"), open_record_place(tmp_path / "null", "requests.jsonl"):
+        pytest.fail("something was measured")
