@@ -124,7 +124,7 @@ class StudyOutline:
 
 
 def outline_study(outline: StudyOutline) -> StudySettings:
-    """Return the study of a surface: a tree that somebody chose by hand as its baseline, plain decoding and a chain listed."""
+    """Return the study of a surface: the chain of a server without trees as its baseline, plain decoding and a shorter one listed."""
     stages = [
         f"[[benchmark.stages]]\nname = {_toml(f'context {context} at C={concurrency}')}\n"
         f"cells = [{{ context = {context}, concurrency = {concurrency} }}]"
@@ -134,7 +134,7 @@ def outline_study(outline: StudyOutline) -> StudySettings:
     tries: Sequence[dict[str, ParameterValue]] = ({"budget": 0}, {"budget": 6, "topk": 1})
     text = _TEXT.format(
         name=_toml(outline.name),
-        baseline=_lines({"budget": 16, "topk": 4, "window": None, "block": 16}),
+        baseline=_lines({"budget": 8, "topk": 1, "window": None, "block": 16}),
         tries="\n".join(f"[[try]]\n{_lines(values)}" for values in tries),
         proofs=_toml(["best-first-tree"] if outline.is_best_first else []),
         stages="\n".join(stages),

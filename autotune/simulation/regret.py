@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autotune.baseline import pool_baseline, with_one_baseline
-from autotune.pareto import choose, front, hypervolume
+from autotune.pareto import Point, choose, front, hypervolume
 from autotune.search_space import SearchSpace
 from autotune.settings import StudySettings
 from autotune.simulation.truth import Truth
@@ -104,11 +104,14 @@ def find_regret(key: str, truth: Truth, rule: str) -> float:
 def find_hypervolume_regrets(keys: Sequence[str], truth: Truth) -> tuple[float, float]:
     """Return which share of the true front's hypervolume the true values of these configurations leave out.
 
-    For each reference of the truth; infeasible ones among them add nothing.
+    For each reference of the truth; infeasible ones among them add nothing. Nothing is left out where the true front itself
+    does not reach above the reference.
     """
     points = [truth.values[key].point for key in keys if truth.values[key].is_feasible]
-    first, second = (
-        max(0.0, 1 - hypervolume(points, reference) / hypervolume(truth.front, reference))
-        for reference in truth.references
-    )
+    first, second = (_left_out(points, truth.front, reference) for reference in truth.references)
     return first, second
+
+
+def _left_out(points: Sequence[Point], whole: Sequence[Point], reference: Point) -> float:
+    area = hypervolume(whole, reference)
+    return max(0.0, 1 - hypervolume(points, reference) / area) if area > 0 else 0.0

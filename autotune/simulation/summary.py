@@ -111,6 +111,11 @@ class Comparison:
         warned = sum(night.warned for night in nights)
         return sum(night.infeasible_warned for night in nights) / warned if warned else None
 
+    def trials_used(self, method: str) -> float | None:
+        """Return how many trials a night took on average; ``None`` without any night."""
+        found = mean_of([night.standings[-1].counted for night in self._nights(method, 0, None).values()])
+        return None if found is None else found.value
+
     def proposing_s(self, method: str) -> float | None:
         """Return the mean processor time of one proposal, in seconds; ``None`` without any."""
         nights = self._nights(method, 0, None).values()

@@ -12,7 +12,7 @@ from autotune.trial import Cell, Configuration
 STUDY = """
 name = "table"
 [search_space]
-name = "one number"
+name = "one_number"
 [search_space.parameters.budget]
 kind = "int"
 low = 0
