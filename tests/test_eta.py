@@ -32,6 +32,12 @@ def test_counted_trials_and_the_baseline_are_averaged_apart():
     assert durations.study_left_s(3, 1, restores_server=False) == 3 * 40 + 40 + 5
 
 
+def test_a_profile_teaches_only_how_long_a_boot_takes():
+    durations = learn_durations([*HISTORY, trial(9, TrialKind.PROFILE, TrialState.COMPLETE, 900, boot_s=30)])
+
+    assert (durations.trial_s, durations.baseline_s, durations.longest_s, durations.boot_s) == (40, 40, 50, 30)
+
+
 def test_what_may_not_be_late_is_planned_with_the_longest_trial_and_a_reserve():
     durations = learn_durations(HISTORY)
 

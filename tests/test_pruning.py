@@ -49,6 +49,14 @@ def test_a_trial_that_cannot_reach_the_front_is_stopped_with_the_figures_that_sa
     )
 
 
+def test_a_profile_is_no_trial_to_judge_by():
+    profile = make_trial(8, None, None, kind=TrialKind.PROFILE, pass_at_1=None)
+
+    decision = decide(open_trial(make_cell(32, 200.0)), [*HISTORY[: MIN_HISTORY - 1], profile], SETTINGS)
+
+    assert decision.reason.startswith(f"{MIN_HISTORY - 1} complete trials are too few")
+
+
 def test_a_trial_as_fast_as_the_best_so_far_goes_on():
     decision = decide(open_trial(make_cell(32, 480.0)), HISTORY, SETTINGS)
 

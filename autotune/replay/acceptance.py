@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-_DRAFTS_AT_ONCE: Final = 4096
+_DRAFTS_AT_ONCE: Final = 1024
 """Drafts whose paths are enumerated together: bounds the memory."""
 
 

@@ -111,19 +111,20 @@ def test_drafts_for_other_windows_are_those_of_a_server_with_that_window(tmp_pat
 def test_the_replay_of_one_profile_is_what_every_tree_really_does(
     tmp_path: Path, window: int | None, sampling: Mapping[str, Any]
 ) -> None:
+    """A tree smaller than the block has drafts of its own: fewer positions are drafted for it."""
     log = tmp_path / "drafts.jsonl"
     models = make_models(8)
-    requests = make_requests(6, 50, **sampling)
+    requests = make_requests(4, 40, **sampling)
     profile = dataclasses.replace(TREE, draft_log=str(log), draft_log_every_token=True, draft_log_windows=(9,))
     run(models, profile, requests)
     with log.open("rb") as lines:
         answers = read_answers(lines, str(log))
     drafted = [text for answer in answers if (text := answer.with_window(window)) is not None]
 
-    walks = walk(drafted, topks=[1, 2, 4], largest_budget=24, positions=7)
+    walks = walk(drafted, topks=[1, 4], largest_budget=24, positions=7)
 
-    for column, topk in enumerate((1, 2, 4)):
-        for budget in (1, 2, 5, 12, 24):
+    for column, topk in enumerate((1, 4)):
+        for budget in (7, 24):
             engine, _ = run(models, dataclasses.replace(TREE, budget=budget, topk=topk, window=window), requests)
             real = engine.stats()
             predicted = (walks.tokens[:, column, budget - 1].sum(), walks.steps[:, column, budget - 1].sum())
@@ -134,11 +135,10 @@ def test_a_log_of_a_small_tree_answers_with_gaps(tmp_path: Path) -> None:
     log = tmp_path / "drafts.jsonl"
     models = make_models(8)
     requests = make_requests(6, 50, ignore_eos=True)
-    run(models, dataclasses.replace(TREE, budget=2, draft_log=str(log)), requests)
+    engine, _ = run(models, dataclasses.replace(TREE, budget=2, draft_log=str(log)), requests)
     with log.open("rb") as lines:
         answers = read_answers(lines, str(log))
     drafted = [text for answer in answers if (text := answer.with_window(None)) is not None]
-    engine, _ = run(models, dataclasses.replace(TREE, budget=2), requests)
 
     walks = walk(drafted, topks=[4], largest_budget=24, positions=7)
 

@@ -178,6 +178,37 @@ def test_a_draft_log_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "log").exists()
 
 
+def test_what_a_draft_log_holds_can_be_chosen(tmp_path: Path) -> None:
+    log = str(tmp_path / "log")
+
+    assert ddtree(draft_log=log).draft_log_windows == ()
+    assert not ddtree(draft_log=log).draft_log_every_token
+    flags = ddtree(draft_log=log, draft_log_every_token=True, draft_log_windows="256, 64,64")
+    assert flags.draft_log_every_token
+    assert flags.draft_log_windows == (64, 256)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"draft_log_windows": "64", "draft_log": None}, "--draft-log-windows says what --draft-log holds"),
+        ({"draft_log_every_token": True, "draft_log": None}, "--draft-log-every-token says what --draft-log holds"),
+        ({"draft_log_windows": "64,none"}, "whole numbers"),
+        ({"draft_log_windows": "64,"}, "whole numbers"),
+        ({"draft_log_windows": "8"}, "at least the block size 16, got '8'"),
+        (
+            {"draft_log_windows": "64,128", "speculative_draft_window_size": 128},
+            "less than the drafter's own window 128",
+        ),
+    ],
+)
+def test_a_draft_log_of_what_no_drafter_has_is_refused(
+    tmp_path: Path, given: dict[str, FlagValue], reason: str
+) -> None:
+    with pytest.raises(ValueError, match=reason):
+        ddtree(**{"draft_log": str(tmp_path / "log"), **given})
+
+
 def test_the_largest_numbers_are_accepted() -> None:
     assert resolve(random_seed=2**63 - 1).random_seed == 2**63 - 1
     assert ddtree({"SGLANG_DDTREE_MAX_TOPK": "2048"}).topk == 2048

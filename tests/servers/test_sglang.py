@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,6 +62,32 @@ def serving(answers: Answers) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
+
+
+EMBEDDED = {"command": ("autotune", "serve"), "proofs": ("best-first-tree",)}
+
+
+def test_the_embedded_server_is_profiled_by_its_log_of_drafts(tmp_path: Path):
+    path = tmp_path / "drafts.jsonl"
+    server = dialect(**EMBEDDED)
+
+    launch = server.render_profile(TREE, path, (32, 128))
+
+    assert launch is not None
+    usual = server.render_launch(TREE)
+    flags = ("--draft-log", str(path), "--draft-log-every-token", "--draft-log-windows", "32,128")
+    assert launch.command == (*usual.command, *flags)
+    assert launch.environment == usual.environment
+    without = server.render_profile(TREE, path, ())
+    assert without is not None
+    assert "--draft-log-windows" not in without.command
+
+
+@pytest.mark.parametrize(
+    "changes", [{"command": ("python", "-m", "sglang.launch_server")}, {"proofs": ()}, {"command": ("autotune",)}]
+)
+def test_a_server_without_a_log_or_with_trees_of_another_rule_is_not_profiled(tmp_path: Path, changes: dict[str, Any]):
+    assert dialect(**(EMBEDDED | changes)).render_profile(TREE, tmp_path / "drafts.jsonl", ()) is None
 
 
 def test_a_launch_is_the_studys_command_with_the_configuration_and_the_address():
