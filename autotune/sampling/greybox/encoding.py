@@ -39,7 +39,7 @@ class Encoding:
         space: the search space.
         x: one column for each number or ordered choice and one for each word of an unordered choice, all from 0 to 1;
             shape (rows, columns).
-        ranks: positions in the ordered domains, for what is larger than what; shape (rows, ordered parameters).
+        sizes: the columns of ``x`` that are numbers or ordered choices; shape (rows, ordered parameters).
         words: codes of the unordered values; shape (rows, unordered parameters).
         arm: code of the arm; shape (rows,).
         arm_names: by code; ``None`` for what belongs to no arm.
@@ -53,25 +53,25 @@ class Encoding:
         configurations = space.configurations
         self._row = {space.key(configuration): row for row, configuration in enumerate(configurations)}
         columns: list[Vector] = []
-        ranks: list[Vector] = []
+        sizes: list[Vector] = []
         words: list[Vector] = []
         for name, parameter in space.parameters.items():
             values = [configuration[name] for configuration in configurations]
             if isinstance(parameter, IntParameter):
-                columns += _number_columns(parameter, values)
-                ranks.append(np.array(values, dtype=np.float64))
+                sizes += (scaled := _number_columns(parameter, values))
+                columns += scaled
             elif _is_ordered(parameter):
                 position = {value: index for index, value in enumerate(parameter.choices)}
                 rank = np.array([position[value] for value in values], dtype=np.float64)  # type: ignore[index]
-                columns += _scaled(rank, len(parameter.choices) - 1.0)
-                ranks.append(rank)
+                sizes += (scaled := _scaled(rank, len(parameter.choices) - 1.0))
+                columns += scaled
             else:
                 columns += _word_columns(parameter, values)
                 code = {value: index for index, value in enumerate(parameter.choices)}
                 words.append(np.array([code[value] for value in values], dtype=np.float64))  # type: ignore[index]
         rows = len(configurations)
         self.x: Final = _stack(columns, rows)
-        self.ranks: Final = _stack(ranks, rows)
+        self.sizes: Final = _stack(sizes, rows)
         self.words: Final = _stack(words, rows)
         names = [space.arm(configuration) for configuration in configurations]
         self.arm_names: Final = tuple(dict.fromkeys(names))

@@ -1,10 +1,12 @@
 """How likely does a configuration start, serve and meet the constraints, by what others did?
 
-Out of memory is monotone: what is larger in everything and equal in every word runs out too, and what is smaller in
-everything than one that served does not. Between the two, and for every other reason not to start, a Gaussian process of the
-labels 1 (served) and -1 (did not) with mean 1 answers (least-squares classification: Rasmussen and Williams 6.5): nothing is
-suspected before something failed, and far from failures nothing is suspected at all. One failure among ten boots is too
-few for a forest of decision trees, which would put its step anywhere between the two nearest.
+Memory: what is larger in everything and equal in every word runs out too. More is said by many imaginable limits, each on a
+weighted sum of the sizes of all parameters, of which those count that agree with what served and what ran out: each is
+monotone, so is their vote, and together they learn which parameter costs memory.
+
+Every other reason not to start: a Gaussian process of the labels 1 (served) and -1 (did not) with mean 1 (least-squares
+classification: Rasmussen and Williams 6.5), so nothing is suspected far from failures. One failure among ten boots is too few
+for a forest of decision trees, which would put its step anywhere between the two nearest.
 """
 
 from __future__ import annotations
@@ -28,6 +30,14 @@ _SCALE: Final = 1.0
 _LENGTH: Final = 0.35
 _SLACK: Final = 0.15
 """Deviation of a label: one surprising failure in the midst of what serves convinces nobody of its neighbours."""
+
+_SEED: Final = 1
+_LIMITS: Final = 4000
+_BELIEVED: Final = 400
+_SPARSE: Final = 0.7
+"""Of Dirichlet's distribution: memory limits that one or two parameters decide are likelier than those of all alike."""
+_MISTAKE: Final = 0.02
+"""Trust in a limit that one boot contradicts."""
 
 _UNLIKELY: Final = 0.01
 """Chance below which as many missed guards of pass@1 are no accident any more."""
@@ -53,27 +63,47 @@ def predict_feasible(history: History, encoding: Encoding, rows: Rows) -> Vector
 def predict_serves(history: History, encoding: Encoding, rows: Rows) -> Vector:
     """Return the probability that some configurations start, can be measured and keep pass@1; shape (n,)."""
     outcomes = _sort(history, encoding)
-    chance = np.ones(len(rows))
-    bad = np.concatenate((outcomes.ran_out, outcomes.refused))
-    if not len(bad):
-        return chance
-    known = np.concatenate((outcomes.served, bad))
-    labels = np.array([_SERVED] * len(outcomes.served) + [_FAILED] * len(bad))
-    columns = encoding.x.shape[1]
-    theta = np.log(np.array([_SCALE, *[_LENGTH] * columns, 1e-6, _SLACK]))
-    process = GaussianProcess(_inputs(encoding, known), labels - _SERVED, np.zeros(len(known)), theta, inflation=1.0)
-    mean, deviation = process.predict(_inputs(encoding, rows))
-    chance = np.asarray(ndtr((_SERVED + mean) / np.hypot(deviation, _SLACK)), dtype=np.float64)
+    return _predict_fits(outcomes, encoding, rows) * _predict_accepted(outcomes, encoding, rows)
+
+
+def _predict_fits(outcomes: _Outcomes, encoding: Encoding, rows: Rows) -> Vector:
+    """Return the share of imaginable memory limits that each configuration keeps to; 1 while nothing ran out."""
+    if not len(outcomes.ran_out):
+        return np.ones(len(rows))
+    rng = np.random.default_rng(_SEED)
+    columns = encoding.sizes.shape[1]
+    weights = rng.dirichlet(np.full(columns, _SPARSE), _LIMITS).T if columns else np.zeros((0, _LIMITS))
+    limits = rng.random(_LIMITS)
+    served = encoding.sizes[outcomes.served] @ weights <= limits
+    ran_out = encoding.sizes[outcomes.ran_out] @ weights > limits
+    mistakes = np.sum(~served, axis=0) + np.sum(~ran_out, axis=0)
+    trust = _MISTAKE ** (mistakes - mistakes.min())
+    believed = np.argsort(-trust, kind="stable")[:_BELIEVED]
+    keeps = encoding.sizes[rows] @ weights[:, believed] <= limits[believed]
+    chance = keeps @ trust[believed] / trust[believed].sum()
     for row in outcomes.ran_out:
         above = is_larger(encoding, int(row))
         if not above[outcomes.served].any():  # else it was not for its size
             chance[above[rows]] = 0.0
-    return chance
+    return np.asarray(chance, dtype=np.float64)
+
+
+def _predict_accepted(outcomes: _Outcomes, encoding: Encoding, rows: Rows) -> Vector:
+    """Return the probability that nothing but memory keeps each configuration from serving; 1 while nothing did."""
+    if not len(outcomes.refused):
+        return np.ones(len(rows))
+    known = np.concatenate((outcomes.served, outcomes.refused))
+    labels = np.array([_SERVED] * len(outcomes.served) + [_FAILED] * len(outcomes.refused))
+    columns = encoding.x.shape[1]
+    theta = np.log(np.array([_SCALE, *[_LENGTH] * columns, 1e-6, _SLACK]))
+    process = GaussianProcess(_inputs(encoding, known), labels - _SERVED, np.zeros(len(known)), theta, inflation=1.0)
+    mean, deviation = process.predict(_inputs(encoding, rows))
+    return np.asarray(ndtr((_SERVED + mean) / np.hypot(deviation, _SLACK)), dtype=np.float64)
 
 
 def is_larger(encoding: Encoding, row: int) -> Flags:
     """Whether each configuration is as large as one in every number and equal in every word; shape (rows,)."""
-    as_large = np.all(encoding.ranks >= encoding.ranks[row], axis=1)
+    as_large = np.all(encoding.sizes >= encoding.sizes[row], axis=1)
     return np.asarray(as_large & np.all(encoding.words == encoding.words[row], axis=1), dtype=np.bool_)
 
 
