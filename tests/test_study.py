@@ -22,7 +22,7 @@ from autotune.errors import (
     StudyMismatchError,
     UserError,
 )
-from autotune.settings import SamplerSettings, SamplingSettings, StudySettings
+from autotune.settings import ProfileSettings, SamplerSettings, SamplingSettings, StudySettings
 from autotune.study import Study, Suggestion, load_study
 from autotune.trial import Figure, TrialKind, TrialRecord, TrialState
 from tests.records import STUDY, make_boot, make_cell, make_evaluation, make_settings
@@ -460,6 +460,24 @@ def test_each_state_is_told_to_optuna_as_the_table_says(tmp_path: Path):
     assert told.trials[3].constraints["launch"] == 1.0
     assert [t.number for t in told.best_trials] == [1]
     assert told.trials[1].params == {"budget": 20, "topk": 4, "window": None}
+    told._storage._backend.engine.dispose()  # type: ignore[attr-defined]
+
+
+def test_a_profile_ends_complete_without_objectives_and_is_told_to_optuna_without_values(tmp_path: Path):
+    with Study.open(make_settings(profile=ProfileSettings(enabled=True)), tmp_path / "s") as study:
+        measure(study, study.suggest_baseline())
+        suggestion = study.suggest_profile()
+        assert suggestion is not None
+        assert suggestion.kind is TrialKind.PROFILE
+        trial = study.complete_profile(study.begin(suggestion))
+
+        assert trial.state is TrialState.COMPLETE
+        assert trial.objectives.tokens_per_s_c1 is None
+        assert (study.suggest_profile(), study.counted()) == (None, 0)
+
+    told = optuna_study(tmp_path / "s")
+    assert [t.state.name for t in told.trials] == ["COMPLETE", "PRUNED"]
+    assert [t.number for t in told.best_trials] == [0]
     told._storage._backend.engine.dispose()  # type: ignore[attr-defined]
 
 

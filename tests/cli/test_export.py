@@ -12,8 +12,10 @@ import pytest
 
 from autotune.cli import export, service_change
 from autotune.export.findings import find
+from autotune.study import Study, Suggestion
 from autotune.study_view import load_study
-from tests.stored_study import SECRET
+from autotune.trial import TrialKind
+from tests.stored_study import SECRET, sample_settings, write_study
 
 WHY = (
     "trial 3 is the largest geometric mean of both gains on the front while losing at most 0% at either concurrency: "
@@ -117,6 +119,20 @@ def test_a_trial_that_is_not_complete_is_refused_with_its_reason(run):
     assert result.exit_code == 2
     assert result.stdout == ""
     assert "trial 5 is pruned: after stage busy" in result.stderr
+    assert "export a complete trial: 0, 1, 2, 3, 4, 8" in result.stderr
+
+
+def test_a_profile_measured_nothing_that_could_be_exported(run_elsewhere):
+    folder = Path("studies") / "sample"
+    write_study(folder)
+    with Study.open(sample_settings(), folder) as study:
+        number = study.begin(Suggestion(study.space.parse("budget=8,topk=8"), TrialKind.PROFILE))
+        study.complete_profile(number)
+
+    result = run_elsewhere("export", "--trial", str(number))
+
+    assert result.exit_code == 2
+    assert f"trial {number} is a profile, which measures no speed" in result.stderr
     assert "export a complete trial: 0, 1, 2, 3, 4, 8" in result.stderr
 
 
