@@ -81,6 +81,8 @@ class StockSampler:
                 return QMCSampler(seed=history.settings.seed, scramble=True)
             case "random":
                 return RandomSampler(seed=seed)
+            case "greybox":
+                raise ValueError("greybox is none of Optuna's samplers: make it with make_sampler")
 
 
 def distributions_of(space: SearchSpace) -> dict[str, BaseDistribution]:

@@ -78,9 +78,8 @@ class Encoding:
         self.arm: Final = np.array([self.arm_names.index(name) for name in names], dtype=np.intp)
         self.block: Final = self._find_block(configurations)
         self.budget: Final = self._find_budget(configurations)
-        self.is_plain: Final = np.array([name == PLAIN_ARM for name in names], dtype=np.bool_)
-        if self.budget is not None:
-            self.is_plain |= self.budget == 0
+        by_name = np.array([name == PLAIN_ARM for name in names], dtype=np.bool_)
+        self.is_plain: Final[Flags] = by_name if self.budget is None else by_name | (self.budget == 0)
 
     def __len__(self) -> int:
         """How many configurations there are."""

@@ -36,16 +36,18 @@ class Remaining:
         merit: log merit of the recommended configuration.
         area: share of the area below the front.
         noise: standard deviation between boots of the log merit.
+        noise_area: share by which the area below the front would grow if all its points were faster by the noise.
     """
 
     merit: float
     area: float
     noise: float
+    noise_area: float
 
     @property
     def is_nothing(self) -> bool:
         """Whether both are less than the noise would let anybody see: half of it, and the whole for the front."""
-        return self.merit < self.noise / 2 and self.area < self.noise
+        return self.merit < self.noise / 2 and self.area < self.noise_area
 
 
 def find_remaining(standing: Standing, candidates: Rows, feasible: Vector, export: ExportSettings) -> Remaining:
@@ -63,8 +65,11 @@ def find_remaining(standing: Standing, candidates: Rows, feasible: Vector, expor
     one, two = standing.model.noise
     noise = {"c1": one, "c32": two, "balanced": math.sqrt((one**2 + two**2) / 2)}[export.rule]
     noise = max(noise, _NOISE_FLOOR)
+    area_now = hypervolume(standing.front, standing.reference)
+    faster = [(c1 * math.exp(noise), c32 * math.exp(noise)) for c1, c32 in standing.front]
+    noise_area = hypervolume(faster, standing.reference) / area_now - 1
     if not len(candidates):
-        return Remaining(0.0, 0.0, noise)
+        return Remaining(0.0, 0.0, noise, noise_area)
     forecast = standing.forecast(standing.model, candidates)
     area = expected_hypervolume_improvement(forecast, standing.front, standing.reference) * feasible
     merit = expected_merit_improvement(forecast, standing.best, export) * feasible
@@ -76,9 +81,8 @@ def find_remaining(standing: Standing, candidates: Rows, feasible: Vector, expor
     draws = standing.model.draw(rows, _DRAWS, _SEED) - standing.home
     serves = np.random.default_rng(_SEED).random((_DRAWS, len(short))) < feasible[short]
     count = len(standing.complete)
-    return Remaining(
-        _win_merit(draws, count, serves, export), _win_area(np.exp(draws), count, serves, standing.reference), noise
-    )
+    won = _win_area(np.exp(draws), count, serves, standing.reference)
+    return Remaining(_win_merit(draws, count, serves, export), won, noise, noise_area)
 
 
 def _win_merit(draws: Matrix, count: int, serves: Flags, export: ExportSettings) -> float:

@@ -28,7 +28,7 @@ def test_every_configuration_of_every_space_has_a_row_of_its_own_between_0_and_1
 
 
 def test_numbers_that_reach_far_are_spaced_by_their_logarithm():
-    column = {budget: ENCODING.x[ENCODING.row(SPACE.resolve({"budget": budget})), 0] for budget in (1, 3, 7, 15, 31)}  # type: ignore[index]
+    column = {budget: ENCODING.x[ENCODING.row(SPACE.resolve({"budget": budget})), 0] for budget in (1, 3, 7, 15, 31)}
 
     steps = np.diff(list(column.values()))
 
@@ -38,7 +38,7 @@ def test_numbers_that_reach_far_are_spaced_by_their_logarithm():
 def test_an_ordered_choice_goes_by_its_place_and_none_is_largest():
     places = [
         ENCODING.x[ENCODING.row(SPACE.resolve({"window": window})), 2] for window in (32, 64, 128, 256, 512, None)
-    ]  # type: ignore[index]
+    ]
 
     assert places == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
 
@@ -54,7 +54,7 @@ flag = "--backend"
 """
     encoding = Encoding(SearchSpace(parse_search_space_file(text, "words.toml")))
 
-    assert encoding.ranks.shape == (3, 0)
+    assert encoding.sizes.shape == (3, 0)
     assert encoding.x.tolist() == np.eye(3).tolist()
     assert encoding.budget is None
 
@@ -65,7 +65,7 @@ def test_a_chain_is_no_longer_than_its_block():
     assert encoding.budget is not None
     long = encoding.row(space.resolve({"budget": 64, "topk": 1}))
 
-    assert encoding.budget[long] == 15  # type: ignore[index]
+    assert encoding.budget[long] == 15
 
 
 def test_a_configuration_of_another_space_has_no_row():

@@ -103,5 +103,5 @@ def test_as_large_is_meant_in_every_number(text: str):
     larger = is_larger(ENCODING, row)
 
     assert larger[row]
-    assert np.all(ENCODING.ranks[larger] >= ENCODING.ranks[row])
+    assert np.all(ENCODING.sizes[larger] >= ENCODING.sizes[row])
     assert not larger[ENCODING.row(SPACE.parse("budget=16,topk=8"))]

@@ -130,15 +130,15 @@ def _default(space: SearchSpace) -> dict[str, int | str]:
     return {name: "none" if value is None else value for name, value in space.resolve({}).items()}  # type: ignore[misc]
 
 
-def test_a_space_of_100_000_configurations_is_sampled_and_its_best_looked_around():
+def test_a_large_space_is_sampled_and_its_best_looked_around():
     text = "name = 'wide'\n" + "".join(
         f"[parameters.{name}]\nkind = 'int'\nlow = 0\nhigh = {high}\ndefault = 1\nflag = '--{name}'\n"
-        for name, high in (("alpha", 49), ("beta", 49), ("gamma", 39))
+        for name, high in (("alpha", 24), ("beta", 24), ("gamma", 15))
     )
     space = SearchSpace(parse_search_space_file(text, "wide.toml"))
 
     def speeds(configuration: Configuration) -> tuple[float, float]:
-        off = sum((whole(configuration, name) / 40 - 0.6) ** 2 for name in ("alpha", "beta", "gamma"))
+        off = sum((whole(configuration, name) / 20 - 0.4) ** 2 for name in ("alpha", "beta", "gamma"))
         return -off, -off
 
     settings = make_settings(search_space=parse_search_space_file(text, "wide.toml"), baseline={"alpha": 1})
