@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
+
+import orjson
 
 
 class DraftLog:
@@ -21,7 +22,7 @@ class DraftLog:
     """
 
     def __init__(self, path: Path | str) -> None:
-        self._file = Path(path).open("a", encoding="utf-8")  # noqa: SIM115 - closed by close()
+        self._file = Path(path).open("ab")  # noqa: SIM115 - closed by close()
         self._committed: dict[str, list[int]] = {}
 
     def commit(self, request_id: str, tokens: Sequence[int]) -> None:
@@ -37,8 +38,7 @@ class DraftLog:
         window: int | None = None,
     ) -> None:
         """Append the draft of one request at one step; ``window`` is one that the drafter does not run with."""
-        rounded = [[round(value, 5) for value in values] for values in logprobs]
-        line: dict[str, object] = {"rid": request_id, "position": position, "tokens": tokens, "logprobs": rounded}
+        line: dict[str, object] = {"rid": request_id, "position": position, "tokens": tokens, "logprobs": logprobs}
         if window is None:
             line["committed"] = self._committed.pop(request_id, [])
         else:
@@ -54,7 +54,7 @@ class DraftLog:
         self._committed.pop(request_id, None)
 
     def _write(self, line: dict[str, object]) -> None:
-        self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
+        self._file.write(orjson.dumps(line) + b"\n")
 
     def flush(self) -> None:
         """Make everything written visible to other processes."""

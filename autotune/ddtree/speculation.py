@@ -46,6 +46,8 @@ class Shape:
         """The shape under these options, ``None`` when they ask for plain decoding."""
         if options.budget is None:
             return None
+        if options.draft_log_every_token:  # nothing is accepted, so the smallest tree does
+            return cls(budget=1, positions=1, width=1, nodes=1)
         positions = reachable_depth(options.budget, options.block)
         width = effective_width(options.budget, options.block, options.topk, clip_width=options.clip_width)
         return cls(options.budget, positions, width, count_nodes(options.budget, positions, width))
@@ -141,14 +143,14 @@ class Speculation:
         self, log: DraftLog, anchors: Tensor, running: Sequence[RunningRequest], scores: Tensor, tokens: Tensor
     ) -> None:
         """Log the drafts of every row, and those that it would have with other windows where they act."""
-        for row, row_tokens, row_scores in zip(running, tokens.tolist(), scores.tolist(), strict=True):
+        for row, row_tokens, row_scores in zip(running, tokens.tolist(), _as_logged(scores), strict=True):
             log.write(row.request.request_id, row.length + 1, row_tokens, row_scores)
         lengths = [row.length for row in running]
         for window in self._log_windows:
             if window >= max(lengths):
                 continue
             scores, tokens = self.drafting.draft(anchors, lengths, normalised=True, window=window)
-            for row, row_tokens, row_scores in zip(running, tokens.tolist(), scores.tolist(), strict=True):
+            for row, row_tokens, row_scores in zip(running, tokens.tolist(), _as_logged(scores), strict=True):
                 if row.length > window:
                     log.write(row.request.request_id, row.length + 1, row_tokens, row_scores, window)
         log.flush()
@@ -215,3 +217,9 @@ class Speculation:
         """Close the draft log."""
         if self._log is not None:
             self._log.close()
+
+
+def _as_logged(scores: Tensor) -> list[list[list[float]]]:
+    """Log-probabilities ``[B, positions, topk]`` with five digits after the point: more would only make the log longer."""
+    rounded: list[list[list[float]]] = scores.double().round(decimals=5).tolist()
+    return rounded

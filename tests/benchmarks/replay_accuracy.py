@@ -203,6 +203,9 @@ def render(comparisons: Sequence[Comparison], texts: str) -> Iterator[str]:
             f"| {item.tree} | {item.predicted:.2f} ({low:.2f} to {high:.2f}) | {item.real:.2f} | "
             f"{100 * math.expm1(item.error):+.1f} % | {item.count} |"
         )
+    if not comparisons:
+        yield "nothing was both replayed and measured yet"
+        return
     errors = [item.error for item in comparisons]
     inside = sum(abs(item.error) <= 1.96 * item.deviation for item in comparisons)
     spread = statistics.stdev(errors) if len(errors) > 1 else 0.0
