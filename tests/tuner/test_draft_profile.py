@@ -1,0 +1,50 @@
+"""A profile of the real embedded server: its prompts, its log and what is replayed from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from autotune.benchmark.benchmark import Benchmark
+from autotune.replay.tree_shape import find_windows
+from autotune.search_space import search_space_of
+from autotune.settings import parse_settings
+from autotune.tuner.draft_profile import DraftProfile, choose_cells, for_profile
+from tests.ddtree.server_process import running
+
+STUDY = """
+name = "profile"
+[baseline]
+budget = 16
+[server]
+proofs = ["best-first-tree"]
+[benchmark]
+output_tokens = 24
+repeats = 1
+warmup_requests = 2
+stages = [{ name = "all", cells = [
+  { context = 48, concurrency = 32, requests = 5 },
+  { context = 48, concurrency = 1, requests = 2 },
+  { context = 80, concurrency = 1, requests = 2 },
+] }]
+"""
+
+
+def test_a_profile_sends_the_measured_prompts_and_tells_every_tree_and_window(tmp_path: Path):
+    settings = parse_settings(STUDY, "study.toml")
+    space = search_space_of(settings)
+    log = tmp_path / "drafts.jsonl"
+    flags = ["--speculative-algorithm", "DDTREE", "--speculative-ddtree-budget", "8", "--enable-metrics"]
+    flags += ["--draft-log", str(log), "--draft-log-every-token"]
+    flags += ["--draft-log-windows", ",".join(map(str, find_windows(space)))]
+    with running(tmp_path / "server.log", *flags, environment={"SGLANG_DDTREE_MAX_TOPK": "8"}) as server:
+        benchmark = Benchmark(server.url, for_profile(settings.benchmark), tmp_path / "requests.jsonl")
+        tables = DraftProfile(benchmark, log, settings, space).run()
+
+    assert [table.window for table in tables] == [None, 512, 256, 128, 64, 32]
+    whole, small = tables[0], tables[-1]
+    assert whole.texts == 7
+    assert (whole.block, whole.topks, len(whole.accept_lengths)) == (16, tuple(range(1, 9)), 64)
+    assert all(1 <= length <= 16 for table in tables for row in table.accept_lengths for length in row)
+    assert whole.accept_lengths[31][3] > 2
+    assert whole.accept_lengths == tables[1].accept_lengths != small.accept_lengths
+    assert [(cell.context, cell.concurrency) for cell in choose_cells(settings)] == [(48, 32), (80, 1)]
