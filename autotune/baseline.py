@@ -1,4 +1,4 @@
-"""What do all boots of the baseline say together? One record that trials are compared with. Pure."""
+"""What do all boots of one configuration say together: of the baseline, that trials are compared with, or of a leader? Pure."""
 
 from __future__ import annotations
 
@@ -33,8 +33,13 @@ def pool_baseline(trials: Sequence[TrialRecord], settings: StudySettings) -> Tri
         ``None`` until one boot of the baseline is complete; the trial itself while there is only one.
     """
     boots = find_baseline_boots(trials)
+    return pool_boots(boots, settings) if boots else None
+
+
+def pool_boots(boots: Sequence[TrialRecord], settings: StudySettings) -> TrialRecord:
+    """Return one record that stands for boots of one configuration, at least one; see :func:`pool_baseline`."""
     if len(boots) < 2:
-        return boots[0] if boots else None
+        return boots[0]
     # A cell that one boot measured twice counts once, as its last measurement.
     measured = [{cell.cell: cell for cell in boot.cells} for boot in boots]
     cells = [
@@ -48,11 +53,39 @@ def pool_baseline(trials: Sequence[TrialRecord], settings: StudySettings) -> Tri
 
 
 def find_baseline_boots(trials: Sequence[TrialRecord]) -> tuple[TrialRecord, ...]:
-    """Return the complete boots of the baseline that others are compared with.
+    """Return the complete boots of the baseline that others are compared with, those of confirmations among them.
 
     Boots that drifted are left out, as long as one is left that did not.
     """
-    boots = [trial for trial in trials if trial.kind is TrialKind.BASELINE and trial.state is TrialState.COMPLETE]
+    return _leave_out_drifted([trial for trial in trials if _is_complete_baseline(trial)], trials)
+
+
+def count_baseline_boots(trials: Sequence[TrialRecord]) -> int:
+    """Return how many boots of the baseline are complete, those of confirmations among them."""
+    return sum(_is_complete_baseline(trial) for trial in trials)
+
+
+def find_boots(trial: TrialRecord, trials: Sequence[TrialRecord]) -> tuple[TrialRecord, ...]:
+    """Return a complete trial and the complete boots of its configuration in confirmations; drifted ones as for the baseline.
+
+    A trial that is not complete stands for itself alone.
+    """
+    if trial.state is not TrialState.COMPLETE:
+        return (trial,)
+    again = [other for other in trials if other.state is TrialState.COMPLETE and _confirms(other, trial.number)]
+    return _leave_out_drifted([trial, *again], trials) if again else (trial,)
+
+
+def _is_complete_baseline(trial: TrialRecord) -> bool:
+    return trial.state is TrialState.COMPLETE and (trial.kind is TrialKind.BASELINE or _confirms(trial, None))
+
+
+def _confirms(trial: TrialRecord, leader: int | None) -> bool:
+    boot = trial.confirmation
+    return boot is not None and not boot.is_soak and boot.leader == leader
+
+
+def _leave_out_drifted(boots: Sequence[TrialRecord], trials: Sequence[TrialRecord]) -> tuple[TrialRecord, ...]:
     drifts = find_drifts(trials)
     steady = [trial for trial in boots if trial.number not in drifts]
     return tuple(steady or boots)
@@ -121,14 +154,26 @@ def measure_spread_at(boots: Sequence[TrialRecord], concurrency: int, settings: 
 
 
 def with_one_baseline(trials: Sequence[TrialRecord], settings: StudySettings) -> tuple[TrialRecord, ...]:
-    """Return the trials with one pooled record, first, in place of all boots of the baseline.
+    """Return the trials with one record for each configuration: the baseline's pooled, first, and those of leaders.
 
-    A front is drawn from these: from single boots, the baseline's luckiest one would stand on it.
+    A front is drawn from these: from single boots, the luckiest one would stand on it. The boots of confirmations are in
+    the records of what they booted.
     """
-    pooled = pool_baseline(trials, settings)
-    if pooled is None:
+    baseline = pool_baseline(trials, settings)
+    alone = [trial for trial in trials if trial.kind not in (TrialKind.BASELINE, TrialKind.CONFIRMATION)]
+    if baseline is None:
         return tuple(trials)
-    return (pooled, *(trial for trial in trials if trial.kind is not TrialKind.BASELINE))
+    leaders = {trial.confirmation.leader for trial in trials if trial.confirmation is not None}
+    return (baseline, *(_pool_leader(trial, trials, settings) if trial.number in leaders else trial for trial in alone))
+
+
+def _pool_leader(trial: TrialRecord, trials: Sequence[TrialRecord], settings: StudySettings) -> TrialRecord:
+    """Pool the boots of a leader under its own number, whichever of them are left."""
+    pooled = pool_boots(find_boots(trial, trials), settings)
+    if pooled is trial:
+        return trial
+    objectives = replace(pooled.objectives, pass_at_1=trial.objectives.pass_at_1)
+    return replace(trial, cells=pooled.cells, objectives=objectives)
 
 
 def _pool_cell(numbered: Sequence[tuple[int, CellMeasurement]]) -> CellMeasurement:

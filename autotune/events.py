@@ -28,6 +28,8 @@ class Activity(Enum):
     """A cell is being measured."""
     PROFILING = "logging drafts"
     """Answers are generated for the log of their drafts; nothing is timed."""
+    SOAKING = "loading it for long"
+    """A confirmed leader has to survive many steps."""
     EVALUATING = "answering coding problems"
     """The coding evaluation runs."""
     RESTORING = "restoring the host"

@@ -96,6 +96,15 @@ def _check_host(host: str) -> str:
 SAMPLERS_WITH_ACCEPT_LENGTHS: Final = frozenset({"greybox"})
 """Samplers that use accept lengths which no trial has measured."""
 
+FEWEST_CONFIRMATION_BOOTS: Final = 4
+"""Two of the baseline and two of a leader: fewer show nothing of how far boots of one configuration lie apart."""
+
+CONFIRMATION_BOOTS: Final = 6
+"""Of a service, where the study does not say."""
+
+SOAK_S: Final = 600.0
+"""The same; at 30 ms a step it is 20,000 steps."""
+
 PROMPT_KINDS: Final = ("code", "chat", "reasoning", "long")
 """What prompts can be about."""
 
@@ -227,10 +236,20 @@ class DeploymentSettings(_Section):
 class SamplerSettings(_Section):
     """Who proposes the next configuration."""
 
-    name: Literal["gp", "tpe", "nsga2", "qmc", "random"] = Field(
-        "gp", description="An Optuna sampler by its short name."
+    name: Literal["gp", "greybox", "tpe", "nsga2", "qmc", "random"] = Field(
+        "gp",
+        description="`greybox` models accept length and step time apart; every other name is an Optuna sampler.",
     )
-    startup_trials: Count = Field(6, description="Trials drawn at random before the sampler's model is used.")
+    startup_trials: Count = Field(
+        6,
+        description="Trials drawn at random before the sampler's model is used; `greybox` begins with one configuration of "
+        "each arm and two sizes of tree instead.",
+    )
+    stop_when_exhausted: Switch = Field(
+        True,
+        description="End the search as soon as the sampler sees less left to win than boots differ by, never before 8 trials. "
+        "Only `greybox` can see that.",
+    )
 
 
 class ProfileSettings(_Section):
@@ -399,6 +418,37 @@ class ExportSettings(_Section):
     )
 
 
+class ConfirmationSettings(_Section):
+    """Leaders against the baseline again, in fresh boots, after the search."""
+
+    boots: Whole | None = Field(
+        None,
+        description="Boots at most, of leaders and baseline together: 0 for none, else at least 4; they are not counted in `--trials`. "
+        "Default: 6 for a service, 0 for a server that the tuner starts itself.",
+    )
+    alpha: float = Field(
+        0.05,
+        gt=0,
+        lt=0.5,
+        strict=True,
+        description="Chance that a leader without any gain is confirmed, over all leaders and looks of one confirmation together.",
+    )
+    soak_s: float | None = Field(
+        None,
+        ge=0,
+        strict=True,
+        description="How long a confirmed leader is loaded at C=32 before it is recommended, in seconds; 0 for not at all. Default: "
+        "600 for a service, 0 for a server that the tuner starts itself.",
+    )
+
+    @model_validator(mode="after")
+    def _boots_can_decide(self) -> ConfirmationSettings:
+        if self.boots is not None and 0 < self.boots < FEWEST_CONFIRMATION_BOOTS:
+            msg = f"boots = {self.boots} decides nothing: at least {FEWEST_CONFIRMATION_BOOTS}, two of the baseline and two of a leader, or 0"
+            raise ValueError(msg)
+        return self
+
+
 class StudySettings(_Section):
     """One study: everything that decides what is measured."""
 
@@ -423,6 +473,9 @@ class StudySettings(_Section):
     objectives: ObjectiveSettings = Field(ObjectiveSettings(), description="What is maximised and what is refused.")
     pruning: PruningSettings = Field(PruningSettings(), description="When a trial is stopped early.")
     export: ExportSettings = Field(ExportSettings(), description="Which point is recommended.")
+    confirmation: ConfirmationSettings = Field(
+        ConfirmationSettings(), description="Whether the recommended point is really faster."
+    )
 
     @property
     def search_space_name(self) -> str:
@@ -434,6 +487,22 @@ class StudySettings(_Section):
         """Whether drafts are to be logged, because the file says so or because the sampler uses them."""
         enabled = self.profile.enabled
         return self.sampler.name in SAMPLERS_WITH_ACCEPT_LENGTHS if enabled is None else enabled
+
+    @property
+    def confirmation_boots(self) -> int:
+        """How many boots a confirmation has at most, as the file says or by what is tuned."""
+        boots = self.confirmation.boots
+        return (CONFIRMATION_BOOTS if self._is_service else 0) if boots is None else boots
+
+    @property
+    def soak_s(self) -> float:
+        """How long a confirmed leader is loaded, in seconds, as the file says or by what is tuned."""
+        soak_s = self.confirmation.soak_s
+        return (SOAK_S if self._is_service else 0.0) if soak_s is None else soak_s
+
+    @property
+    def _is_service(self) -> bool:
+        return self.deployment.kind == "systemd"
 
     @model_validator(mode="after")
     def _both_objectives_are_measured(self) -> StudySettings:

@@ -24,7 +24,9 @@ MAY_DIFFER: Final = (
     "benchmark.*_timeout_s",
     "evaluation.isolation",
     "pruning.enabled",
+    "sampler.stop_when_exhausted",
     "export.*",
+    "confirmation.*",
 )
 """Settings that change no figure of any trial: where, how long to wait, what to try next, what to recommend.
 

@@ -30,7 +30,8 @@ from autotune.objectives import (
 )
 from autotune.pareto import Point
 from autotune.sampling.base import Sampler
-from autotune.sampling.stock import StockSampler, distributions_of
+from autotune.sampling.choice import make_sampler
+from autotune.sampling.stock import distributions_of
 from autotune.search_space import SearchSpace, search_space_of
 from autotune.settings import StudySettings
 from autotune.settings_difference import dump_settings, find_differences, load_settings_dump
@@ -75,7 +76,8 @@ class Study:
         self._ledger = TrialLedger(store)
         self._lock = lock
         self._clock: Clock = SystemClock()
-        self._sampler: Sampler = StockSampler(settings.sampler)
+        self._sampler: Sampler = make_sampler(settings.sampler)
+        self._exhaustion: str | None = None
         self._started: dict[int, float] = {}
 
     @classmethod
@@ -213,12 +215,19 @@ class Study:
             listed_only: never ask the sampler (``--trials 0``).
 
         Returns:
-            ``None`` when nothing is left: every configuration was measured, or no listed one is left.
+            ``None`` when nothing is left: every configuration was measured, no listed one is left, or nothing is left to
+            win (:attr:`exhaustion`).
         """
         answer = find_next(self.trials(), self.settings, self.space, self._sampler, listed_only=listed_only)
+        self._exhaustion = answer.exhaustion
         for suggestion, known in answer.duplicates:
             self._record_duplicate(suggestion, known)
         return answer.suggestion
+
+    @property
+    def exhaustion(self) -> str | None:
+        """Why nothing was left to win when it was last asked what comes next; ``None`` while something was."""
+        return self._exhaustion
 
     def _record_duplicate(self, suggestion: Suggestion, known: TrialRecord) -> None:
         number = self.begin(suggestion)
@@ -251,6 +260,7 @@ class Study:
                 "state": TrialState.SUGGESTED.value,
                 "kind": suggestion.kind.value,
                 "configuration": _as_pairs(suggestion.configuration),
+                **({} if suggestion.confirmation is None else {"confirmation": dump_record(suggestion.confirmation)}),
                 **{f"{EXTRA_PREFIX}{name}": value for name, value in extra.items() if value is not None},
             },
         )
@@ -345,16 +355,18 @@ class Study:
     def complete(self, number: int) -> TrialRecord:
         """End a trial whose stages were all measured: COMPLETE, or INFEASIBLE when it misses a constraint.
 
-        Objectives and constraints are computed here from the stored cells, evaluation and the baseline.
+        Objectives and constraints are computed here from the stored cells, evaluation and the baseline. A boot of a
+        confirmation misses none: all of them together are judged.
 
         Raises:
             ImpossibleMetric: an objective is unknown or not finite; the trial stays open: call :meth:`fail`.
         """
         trial = self.trial(number)
-        baseline = None if trial.kind is TrialKind.BASELINE else self.baseline()
-        judgement = judge(trial, baseline, self.settings)
+        is_judged_alone = trial.kind not in (TrialKind.BASELINE, TrialKind.CONFIRMATION)
+        judgement = judge(trial, self.baseline() if is_judged_alone else None, self.settings)
         known = judgement.objectives
-        for name in OBJECTIVE_NAMES if self.settings.evaluation.enabled else OBJECTIVE_NAMES[:2]:
+        is_evaluated = self.settings.evaluation.enabled and trial.kind is not TrialKind.CONFIRMATION
+        for name in OBJECTIVE_NAMES if is_evaluated else OBJECTIVE_NAMES[:2]:
             if getattr(known, name) is None:
                 raise ImpossibleMetric(
                     f"{name} is unknown although the trial ended", where=f"trial {number}", hint="a stage was left out"
@@ -366,6 +378,10 @@ class Study:
     def complete_profile(self, number: int) -> TrialRecord:
         """End a profile whose accept lengths are stored; it has no objectives."""
         return self._end(number, TrialState.COMPLETE, None)
+
+    def complete_soak(self, number: int, reason: str) -> TrialRecord:
+        """End a soak that was survived; it has no objectives."""
+        return self._end(number, TrialState.COMPLETE, reason)
 
     def prune(self, number: int, reason: str) -> TrialRecord:
         """End a trial that cannot reach the front any more; its cells are kept."""
@@ -409,7 +425,11 @@ class Study:
         baseline = None if trial.kind is TrialKind.BASELINE else self.baseline()
         constraints: dict[str, float] | None = None
         values: list[float] | None = None
-        if trial.state in (TrialState.COMPLETE, TrialState.INFEASIBLE) and trial.kind is not TrialKind.PROFILE:
+        if (
+            trial.state in (TrialState.COMPLETE, TrialState.INFEASIBLE)
+            and trial.kind is not TrialKind.PROFILE
+            and not trial.is_soak
+        ):
             judgement = judge(trial, baseline, self.settings)
             # Not known is neither met nor missed: 0 is the border and counts as met.
             constraints = {name: judgement.constraints[name] or 0.0 for name in CONSTRAINT_NAMES}

@@ -5,16 +5,16 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from autotune.baseline import pool_baseline
 from autotune.replay.evidence import find_evidence
 from autotune.replay.tree_shape import choose_logger
-from autotune.sampling.base import History, Sampler
+from autotune.sampling.base import History, Sampler, StoppingSampler
 from autotune.search_space import SearchSpace
 from autotune.settings import StudySettings
-from autotune.trial import CellMeasurement, Configuration, TrialKind, TrialRecord, TrialState
+from autotune.trial import CellMeasurement, Configuration, ConfirmationBoot, TrialKind, TrialRecord, TrialState
 
 MAX_FAILURES: Final = 2
 """Times that one configuration may fail for unknown reasons before it is left alone."""
@@ -39,12 +39,19 @@ class Suggestion:
         kind: who asked for it.
         retries: number of the interrupted trial that this one takes up; ``None`` for a first attempt.
         cells: finished cells of that interrupted trial, measured in its boot.
+        confirmation: which boot of a confirmation it is; ``None`` for every other kind.
     """
 
     configuration: Configuration
     kind: TrialKind
     retries: int | None = None
     cells: tuple[CellMeasurement, ...] = ()
+    confirmation: ConfirmationBoot | None = None
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is the baseline, which must serve, that is booted."""
+        return self.kind is TrialKind.BASELINE or (self.confirmation is not None and self.confirmation.leader is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +61,12 @@ class Answer:
     Attributes:
         suggestion: ``None`` when nothing is left to boot.
         duplicates: each with the trial that answers it, in the order they were asked.
+        exhaustion: why the sampler sees nothing left to win; ``None`` unless that is why there is no suggestion.
     """
 
     suggestion: Suggestion | None
     duplicates: tuple[tuple[Suggestion, TrialRecord], ...] = ()
+    exhaustion: str | None = None
 
 
 def find_next(
@@ -90,7 +99,7 @@ def find_next(
     if listed_only:
         return Answer(None, tuple(duplicates))
     asked = _ask(trials, settings, space, sampler)
-    return Answer(asked.suggestion, (*duplicates, *asked.duplicates))
+    return Answer(asked.suggestion, (*duplicates, *asked.duplicates), asked.exhaustion)
 
 
 def _ask(trials: Sequence[TrialRecord], settings: StudySettings, space: SearchSpace, sampler: Sampler) -> Answer:
@@ -103,23 +112,23 @@ def _ask(trials: Sequence[TrialRecord], settings: StudySettings, space: SearchSp
     left = [item for item in space.configurations if space.key(item) not in settled]
     if not left:
         return Answer(None)
-    kept = [
-        trial for trial in trials if trial.state is not TrialState.INTERRUPTED and trial.kind is not TrialKind.PROFILE
-    ]
-    pending = [trial.configuration for trial in kept if not trial.state.is_final]
-    baseline = pool_baseline(trials, settings)
-    evidence = find_evidence(trials, space)
+    history = read_history(trials, settings, space)
+    if settings.sampler.stop_when_exhausted and isinstance(sampler, StoppingSampler):
+        reason = sampler.explain_exhaustion(history, space)
+        if reason is not None:
+            return Answer(None, exhaustion=reason)
+    pending = [trial.configuration for trial in trials if not trial.state.is_final]
     duplicates: list[tuple[Suggestion, TrialRecord]] = []
     repeats: list[TrialRecord] = []
     while True:
-        decided = (*(trial for trial in kept if trial.state.is_final), *repeats)
+        decided = (*history.trials, *repeats)
         proposed_before = sum(trial.kind is TrialKind.SEARCH for trial in decided)
         rng = random.Random(f"{settings.seed}:{proposed_before}")  # noqa: S311  # chance, not secrecy
         if len(duplicates) == MAX_REPEATS:
             break
         # A repeat counts as being measured, so that a sampler that knows the answer looks elsewhere.
         busy = [*pending, *(trial.configuration for trial in repeats)]
-        proposal = sampler.propose(History(settings, decided, baseline, evidence), space, busy, rng)
+        proposal = sampler.propose(replace(history, trials=decided), space, busy, rng)
         if space.key(proposal) not in settled:
             return Answer(Suggestion(proposal, TrialKind.SEARCH), tuple(duplicates))
         known = measured_as(proposal, trials, space)
@@ -128,6 +137,19 @@ def _ask(trials: Sequence[TrialRecord], settings: StudySettings, space: SearchSp
         duplicates.append((Suggestion(proposal, TrialKind.SEARCH), known))
         repeats.append(TrialRecord(len(trials) + len(repeats), TrialKind.SEARCH, TrialState.DUPLICATE, proposal))
     return Answer(Suggestion(rng.choice(left), TrialKind.SEARCH), tuple(duplicates))
+
+
+def read_history(trials: Sequence[TrialRecord], settings: StudySettings, space: SearchSpace) -> History:
+    """Return what a sampler is told of a study: its ended trials but interrupted ones, profiles and soaks."""
+    told = tuple(
+        trial
+        for trial in trials
+        if trial.state.is_final
+        and trial.state is not TrialState.INTERRUPTED
+        and trial.kind is not TrialKind.PROFILE
+        and not trial.is_soak
+    )
+    return History(settings, told, pool_baseline(trials, settings), find_evidence(trials, space))
 
 
 def find_profile(trials: Sequence[TrialRecord], settings: StudySettings, space: SearchSpace) -> Suggestion | None:

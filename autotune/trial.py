@@ -71,6 +71,8 @@ class TrialKind(Enum):
     """Proposed by the sampler."""
     PROFILE = "profile"
     """Booted to log what the drafter proposes; nothing of it is a speed, and it is never counted."""
+    CONFIRMATION = "confirmation"
+    """A leader or the baseline booted again, to see whether a gain is real; never counted."""
 
     @property
     def counts(self) -> bool:
@@ -346,6 +348,31 @@ class Objectives:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfirmationBoot:
+    """Which boot of which confirmation a trial is; what was planned is stored with each, so that nothing else has to be.
+
+    Attributes:
+        confirmation: number of the confirmation in the study, from 0.
+        leaders: numbers of the trials that are compared with the baseline, the recommended one first.
+        rounds: planned; each boots the baseline and every leader once.
+        alpha: chance that a leader without any gain is confirmed, over all leaders and looks together.
+        rule: of the study when it was planned: what is compared.
+        round: of this boot, from 0.
+        leader: that was booted; ``None``: the baseline.
+        is_soak: it was only loaded for a long time, and says nothing about speed.
+    """
+
+    confirmation: int
+    leaders: tuple[int, ...]
+    rounds: int
+    alpha: float
+    rule: str
+    round: int
+    leader: int | None
+    is_soak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class TrialRecord:
     """Everything known about one trial; only ``study.py`` makes new ones.
 
@@ -364,6 +391,7 @@ class TrialRecord:
         ended_at: UTC, ISO 8601; ``None`` while open.
         duration_s: wall time from deployment to the end; ``None`` while open.
         attributes: anything else that was stored with the trial (sampling, seeds, notes).
+        confirmation: which boot of a confirmation it is; ``None`` for every other kind.
     """
 
     number: int
@@ -380,8 +408,14 @@ class TrialRecord:
     ended_at: str | None = None
     duration_s: float | None = None
     attributes: Mapping[str, object] = field(default_factory=dict)
+    confirmation: ConfirmationBoot | None = None
 
     @property
     def is_counted(self) -> bool:
         """True for a trial that used up one of ``--trials``."""
         return self.kind.counts and self.state.counts
+
+    @property
+    def is_soak(self) -> bool:
+        """True for a leader that was only loaded for a long time: its figures are no speed of the study."""
+        return self.confirmation is not None and self.confirmation.is_soak

@@ -13,6 +13,7 @@ from autotune.trial import (
     BootRecord,
     CellMeasurement,
     Configuration,
+    ConfirmationBoot,
     EvaluationMeasurement,
     Objectives,
     TrialKind,
@@ -32,7 +33,9 @@ def cell_key(index: int) -> str:
     return f"{CELL_PREFIX}{index:04d}"
 
 
-def dump_record(value: BootRecord | BootCondition | CellMeasurement | EvaluationMeasurement | Objectives) -> Any:
+def dump_record(
+    value: BootRecord | BootCondition | CellMeasurement | ConfirmationBoot | EvaluationMeasurement | Objectives,
+) -> Any:
     """Return a record as JSON values; figures must have been checked to be finite."""
     kind: Any = type(value)
     return _adapter(kind).dump_python(value, mode="json")
@@ -64,6 +67,7 @@ def load_trial(number: int, attributes: Mapping[str, Any]) -> TrialRecord:
         attributes={
             key.removeprefix(EXTRA_PREFIX): value for key, value in attributes.items() if key.startswith(EXTRA_PREFIX)
         },
+        confirmation=_load(ConfirmationBoot, attributes.get("confirmation")),
     )
 
 

@@ -20,7 +20,7 @@ LAYERS: list[set[str]] = [
     {"search_space", "objectives", "eta"},
     {"found_configuration"},
     {"servers", "pareto", "baseline", "exercise"},
-    {"pruning", "deployment", "benchmark", "sampling", "storage"},
+    {"pruning", "deployment", "benchmark", "sampling", "storage", "confirmation"},
     {"replay"},
     {"suggestion", "study_view", "trial_ledger", "evaluation"},
     {"study"},

@@ -33,6 +33,7 @@ SUMMARIES = {
     "init": "Print a study for a live service, from what the service runs.",
     "doctor": "Check everything that a night needs, and change nothing.",
     "optimize": "Search for the best configuration of a server, and leave the server as it was found.",
+    "confirm": "Boot the leaders of a study against its baseline again, to see whether the gain is real.",
     "status": "Show what a study has found so far; works while it runs.",
     "report": "Write one self-contained HTML page about a study.",
     "dashboard": "Browse a study in optuna-dashboard, on this machine only.",

@@ -151,7 +151,7 @@ def export_document(view: StudyView, findings: Findings, choice: Choice) -> dict
         "arguments": list(rendering.arguments),
         "environment": dict(rendering.environment),
         "reason": choice.reason,
-        "proof": proof and {"is_proven": proof.is_proven, "why": proof.why},
+        "proof": proof and {"is_proven": proof.is_proven, "verdict": proof.verdict, "why": proof.why},
     }
 
 

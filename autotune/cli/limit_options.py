@@ -15,14 +15,14 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_TRIALS: Final = 20
 
-_OPTIONS: Final = (
-    click.option(
-        "--trials",
-        type=click.IntRange(min=0),
-        metavar="N",
-        help="End when the study has this many complete, pruned or infeasible trials, baseline not counted; 0 boots only "
-        f"what is listed. Default: {DEFAULT_TRIALS}, or no limit where --for or --until is given.",
-    ),
+_TRIALS: Final = click.option(
+    "--trials",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="End when the study has this many complete, pruned or infeasible trials, baseline not counted; 0 boots only "
+    f"what is listed. Default: {DEFAULT_TRIALS}, or no limit where --for or --until is given.",
+)
+_TIMES: Final = (
     click.option(
         "--for",
         "duration_s",
@@ -41,7 +41,12 @@ _OPTIONS: Final = (
 
 def limit_options(command: Command) -> Command:
     """Add the three options, which give the arguments ``trials``, ``duration_s`` and ``until``."""
-    for option in reversed(_OPTIONS):
+    return _TRIALS(time_options(command))
+
+
+def time_options(command: Command) -> Command:
+    """Add those that limit the time, which give the arguments ``duration_s`` and ``until``."""
+    for option in reversed(_TIMES):
         command = option(command)
     return command
 

@@ -12,8 +12,9 @@ import click
 from autotune.cli import render, study_argument
 from autotune.cli.display import LiveDisplay, PlainDisplay
 from autotune.cli.limit_options import choose_limits, limit_options
-from autotune.cli.option_values import checked, parse_assignments
+from autotune.cli.option_values import checked, parse_assignments, parse_boots
 from autotune.cli.status import render_summary
+from autotune.confirmation.recommendation import find_statement
 from autotune.export.findings import find
 from autotune.export.wording import clean
 from autotune.search_space import search_space_of
@@ -44,6 +45,13 @@ from autotune.tuner import NightOutcome, open_dialect, run
     is_flag=True,
     help="Print what one trial would run and write, in order; change nothing. The trial is the first one listed.",
 )
+@click.option(
+    "--confirm-boots",
+    callback=checked(parse_boots),
+    metavar="N",
+    help="Boot leaders and baseline again after the search, so many times together at most, to see whether the gain is real; "
+    "0 for not at all, else at least 4. Default: as the study says.",
+)
 @click.option("--no-pruning", is_flag=True, help="Measure every trial to its end.")
 @click.option("--seed", type=int, metavar="N", help="Seed of the search instead of the study's.")
 @study_argument.directory_option
@@ -60,6 +68,7 @@ def command(
     tries: tuple[dict[str, Value], ...],
     drain: bool,
     is_dry_run: bool,
+    confirm_boots: int | None,
     no_pruning: bool,
     seed: int | None,
     study_directory: Path | None,
@@ -72,6 +81,7 @@ def command(
     ends it and puts the server back.
     """
     settings = apply_options(study_argument.find_settings(study), tries=tries, no_pruning=no_pruning, seed=seed)
+    settings = with_confirm_boots(settings, confirm_boots)
     directory = study_argument.find_directory(settings, study_directory)
     if is_dry_run:
         show_rehearsal(settings, directory)
@@ -116,6 +126,14 @@ def apply_options(
     return settings.model_copy(update=update)
 
 
+def with_confirm_boots(settings: StudySettings, boots: int | None) -> StudySettings:
+    """Let the command line say how many boots a confirmation has; ``None`` leaves it to the study."""
+    if boots is None:
+        return settings
+    confirmation = settings.confirmation.model_copy(update={"boots": boots})
+    return settings.model_copy(update={"confirmation": confirmation})
+
+
 def render_ending(
     settings: StudySettings, directory: Path, outcome: NightOutcome, *, in_default_place: bool
 ) -> list[str]:
@@ -136,6 +154,10 @@ def render_ending(
     if findings.is_baseline_recommended:
         lines.append("  nothing to change: the server was found with the recommended configuration")
     elif findings.choice is not None:
+        if find_statement(findings.choice.trial.number, findings.confirmations) is None:
+            lines.append(
+                f"  autotune confirm {settings.name}{place}     to see in fresh boots whether the gain is real"
+            )
         if settings.deployment.kind == "systemd":
             lines += [
                 f"  autotune export {settings.name}{place} --apply   to put it into service",

@@ -53,6 +53,27 @@ def parse_clock(text: str, now: datetime) -> datetime:
     return moment if moment > now else moment + timedelta(days=1)
 
 
+def parse_boots(text: str) -> int:
+    """Return how many boots a confirmation may have: none, or enough to decide something.
+
+    >>> parse_boots("6"), parse_boots("0")
+    (6, 0)
+
+    Raises:
+        ValueError: it is no such number.
+    """
+    from autotune.settings import FEWEST_CONFIRMATION_BOOTS  # noqa: PLC0415 - help loads no schema
+
+    if not re.fullmatch(r"[0-9]{1,4}", text.strip()):
+        raise ValueError(f"{text!r} is no number of boots")
+    boots = int(text)
+    if 0 < boots < FEWEST_CONFIRMATION_BOOTS:
+        raise ValueError(
+            f"{boots} boots decide nothing: at least {FEWEST_CONFIRMATION_BOOTS}, two of the baseline and two of a leader, or 0"
+        )
+    return boots
+
+
 def parse_assignments(text: str) -> dict[str, Value]:
     """Return the values of a list like ``budget=16,topk=4,window=none``; the search space checks them.
 

@@ -8,6 +8,7 @@ import click
 
 from autotune.cli import render, study_argument
 from autotune.cli.study_argument import OpenedView
+from autotune.confirmation.wording import describe_verdict
 from autotune.export.document import study_document
 from autotune.export.findings import Findings, accept_length, find
 from autotune.export.proof import judge_proof
@@ -104,6 +105,8 @@ def render_summary(view: StudyView, findings: Findings, directory: Path) -> list
             f"  C=32:        {render_figure(speeds.tokens_per_s_c32)} tokens/s{gains[1]}",
             f"  pass@1:      {render_share(speeds.pass_at_1)}",
         ]
+    if findings.confirmations and not findings.confirmations[-1].is_decided:
+        lines.append(f"  confirming:  {describe_verdict(findings.confirmations[-1])}")
     lines.append(f"  noise:       {render_noise(findings.noise)}")
     lines += [f"  drift:       {sentence}" for sentence in render_drifts(findings)]
     return lines
@@ -111,7 +114,7 @@ def render_summary(view: StudyView, findings: Findings, directory: Path) -> list
 
 def _row(trial: TrialRecord, view: StudyView, findings: Findings) -> tuple[str, ...]:
     accept = accept_length(trial, 32) or accept_length(trial, 1)
-    speeds = trial.objectives
+    speeds = findings.shown(trial).objectives
     return (
         ">" if findings.is_recommended(trial) else "*" if findings.is_on_front(trial) else "",
         str(trial.number),

@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _NODES: Final = 400
 _FAR: Final = 8.0
@@ -60,10 +63,8 @@ def find_levels(first: int, rounds: int, alpha: float) -> tuple[float, ...]:
         step = math.sqrt(now - time)
         wanted = spend(now, alpha) - spent
 
-        def excess(limit: float, step: float = step, wanted: float = wanted) -> float:
-            return float(chances @ ndtr((points - limit) / step)) - wanted
-
-        limit = _FAR if excess(_FAR) > 0 else float(brentq(excess, 0.0, _FAR))
+        crossed = functools.partial(_excess, points, chances, step, wanted)
+        limit = _FAR if crossed(_FAR) > 0 else float(brentq(crossed, 0.0, _FAR))
         levels.append(float(ndtr(-limit / math.sqrt(now))))
         lowest = -_FAR * math.sqrt(now)
         ends = lowest + (limit - lowest) * (nodes + 1) / 2
@@ -71,3 +72,10 @@ def find_levels(first: int, rounds: int, alpha: float) -> tuple[float, ...]:
         points, chances = ends, (moves @ chances) * weights * (limit - lowest) / 2
         spent, time = spend(now, alpha), now
     return tuple(levels)
+
+
+def _excess(points: np.ndarray, chances: np.ndarray, step: float, wanted: float, limit: float) -> float:
+    """Return the chance of a step across a limit, from points with their probabilities, less what is wanted."""
+    from scipy.special import ndtr  # noqa: PLC0415
+
+    return float(chances @ ndtr((points - limit) / step)) - wanted

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from autotune.confirmation.wording import describe_verdict
 from autotune.export.findings import Findings, accept_length
 from autotune.export.proof import judge_proof
 from autotune.export.wording import known_bounds
 
 if TYPE_CHECKING:
+    from autotune.confirmation.verdict import Verdict
+    from autotune.interval import LogRatio
     from autotune.study_view import StudyView
     from autotune.trial import Figure, TrialRecord
 
@@ -29,10 +33,11 @@ def study_document(view: StudyView, findings: Findings, directory: str) -> dict[
             "trial": choice.trial.number,
             "configuration": dict(choice.trial.configuration),
             "reason": choice.reason,
-            "proof": proof and {"is_proven": proof.is_proven, "why": proof.why},
+            "proof": proof and {"is_proven": proof.is_proven, "verdict": proof.verdict, "why": proof.why},
             "gain_c1": _figure(findings.gains_c1.get(choice.trial.number)),
             "gain_c32": _figure(findings.gains_c32.get(choice.trial.number)),
         },
+        "confirmations": [confirmation_document(verdict) for verdict in findings.confirmations],
         "front": [[trial.number for trial in point.trials] for point in findings.front],
         "noise": noise
         and {
@@ -53,6 +58,55 @@ def study_document(view: StudyView, findings: Findings, directory: str) -> dict[
     }
 
 
+def confirmation_document(verdict: Verdict) -> dict[str, Any]:
+    """Return everything that a confirmation says; gains are shares of the baseline's speed, with the bounds of the last look."""
+    return {
+        "number": verdict.plan.number,
+        "rule": verdict.plan.rule,
+        "alpha": verdict.plan.alpha,
+        "rounds": verdict.rounds,
+        "planned_rounds": verdict.plan.rounds,
+        "boots": verdict.boots,
+        "baseline_boots": verdict.baseline_boots,
+        "is_decided": verdict.is_decided,
+        "recommended": verdict.recommended,
+        "sentence": describe_verdict(verdict),
+        "soak": verdict.soak
+        and {"trial": verdict.soak.trial, "is_survived": verdict.soak.is_survived, "reason": verdict.soak.reason},
+        "leaders": [
+            {
+                "trial": leader.trial,
+                "outcome": leader.outcome.value,
+                "reason": leader.reason,
+                "boots": leader.boots,
+                "level": leader.level,
+                "gain": _log_gain(leader.gain),
+                "gain_c1": _log_gain(leader.gain_c1),
+                "gain_c32": _log_gain(leader.gain_c32),
+                "worst": leader.worst
+                and {
+                    "context": leader.worst[0].context,
+                    "concurrency": leader.worst[0].concurrency,
+                    "gain": _log_gain(leader.worst[1]),
+                },
+            }
+            for leader in verdict.leaders
+        ],
+    }
+
+
+def _log_gain(gain: LogRatio | None) -> dict[str, float | None] | None:
+    """Return a gain; its bounds only where they hold what lies between boots."""
+    if gain is None:
+        return None
+    low, high = (gain.low, gain.high) if gain.degrees else (None, None)
+    return {
+        "value": math.expm1(gain.value),
+        "low": None if low is None else math.expm1(low),
+        "high": None if high is None else math.expm1(high),
+    }
+
+
 def _trial(trial: TrialRecord, findings: Findings) -> dict[str, Any]:
     return {
         "number": trial.number,
@@ -60,7 +114,8 @@ def _trial(trial: TrialRecord, findings: Findings) -> dict[str, Any]:
         "state": trial.state.value,
         "configuration": dict(trial.configuration),
         "reason": trial.reason,
-        "objectives": _objectives(trial),
+        "objectives": _objectives(findings.shown(trial)),
+        "confirmation": trial.confirmation and asdict(trial.confirmation),
         "gain_c1": _figure(findings.gains_c1.get(trial.number)),
         "gain_c32": _figure(findings.gains_c32.get(trial.number)),
         "accept_length_c1": accept_length(trial, 1),

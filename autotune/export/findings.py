@@ -6,14 +6,16 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autotune.baseline import find_baseline_boots, measure_spread, with_one_baseline
+from autotune.confirmation.recommendation import recommend
+from autotune.confirmation.verdict import Verdict, judge_all
 from autotune.drift import find_drifts
 from autotune.interval import best_of_quantile, compare_cells
 from autotune.objectives import CONCURRENCIES, latest, weight
-from autotune.pareto import Choice, FrontPoint, choose, front
+from autotune.pareto import Choice, FrontPoint, front
 from autotune.trial import Figure, TrialKind, TrialRecord, TrialState
 
 if TYPE_CHECKING:
@@ -76,6 +78,8 @@ class Findings:
         noise: ``None`` until the baseline was booted twice.
         time: where the time went.
         drifts: trial number -> how it shows that its boot ran on a machine that was not itself.
+        confirmations: what each confirmation says, in their order.
+        pooled: number of each leader -> its boots pooled, that of the search among them.
     """
 
     baseline: TrialRecord | None
@@ -88,6 +92,12 @@ class Findings:
     noise: Noise | None
     time: TimeSpent
     drifts: Mapping[int, tuple[str, ...]]
+    confirmations: tuple[Verdict, ...] = ()
+    pooled: Mapping[int, TrialRecord] = field(default_factory=dict)
+
+    def shown(self, trial: TrialRecord) -> TrialRecord:
+        """Return a trial as its figures are shown: a leader with all of its boots pooled."""
+        return self.pooled.get(trial.number, trial)
 
     def is_on_front(self, trial: TrialRecord) -> bool:
         """True when no other trial beats this one."""
@@ -107,26 +117,32 @@ def find(view: StudyView) -> Findings:
     """Draw every conclusion from a stored study."""
     baseline = view.baseline
     gains: dict[int, dict[int, Figure]] = {concurrency: {} for concurrency in CONCURRENCIES}
+    points = with_one_baseline(view.trials, view.settings)
+    confirmations = judge_all(view.trials, view.settings)
     if baseline is not None:
         for concurrency, found in gains.items():
-            for trial in view.trials:
+            for trial in points:
                 if trial.kind is TrialKind.BASELINE:
                     continue  # a gain over itself says nothing
                 gain = measure_gain(trial, baseline, concurrency, view.settings)
                 if gain is not None:
                     found[trial.number] = gain
-    points = with_one_baseline(view.trials, view.settings)
+    leaders = {number for verdict in confirmations for number in verdict.plan.leaders}
     return Findings(
         baseline=baseline,
         baseline_boots=len(find_baseline_boots(view.trials)),
         front=front(points),
-        choice=None if baseline is None else choose(points, baseline, view.settings.export),
+        choice=None
+        if baseline is None
+        else recommend(points, baseline, view.trials, confirmations, view.settings.export),
         gains_c1=gains[1],
         gains_c32=gains[32],
         states=Counter(trial.state for trial in view.trials),
         noise=estimate_noise(view.trials, view.settings),
         time=sum_time(view.trials),
         drifts=_explain_drifts(view.trials),
+        confirmations=confirmations,
+        pooled={point.number: point for point in points if point.number in leaders},
     )
 
 

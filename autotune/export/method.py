@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
+import statistics
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from autotune.confirmation.wording import describe_verdict
 from autotune.export.findings import Findings
 from autotune.export.provenance import hide_secret_arguments, hide_secrets
 from autotune.export.wording import (
@@ -17,6 +20,7 @@ from autotune.export.wording import (
     render_percent,
 )
 from autotune.pruning import find_margin
+from autotune.suggestion import read_history
 from autotune.trial import TrialState
 
 if TYPE_CHECKING:
@@ -29,6 +33,7 @@ def describe_noise_and_time(view: StudyView, findings: Findings) -> list[tuple[s
     time = findings.time
     return [
         ("noise between boots", render_noise(findings.noise)),
+        *(("confirmation", describe_verdict(verdict)) for verdict in findings.confirmations),
         ("drift", "; ".join(render_drifts(findings)) or "no boot was seen to drift"),
         ("boots", f"{render_boots(time)} in {render_duration(time.total_s)}"),
         ("waiting for servers", render_duration(time.waiting_s)),
@@ -36,6 +41,29 @@ def describe_noise_and_time(view: StudyView, findings: Findings) -> list[tuple[s
         ("coding problems", render_duration(time.evaluating_s)),
         ("stopped early", render_count(findings.states.get(TrialState.PRUNED, 0), "trial")),
         ("pruning", _pruning(view)),
+        *_predictions(view),
+    ]
+
+
+def _predictions(view: StudyView) -> list[tuple[str, str]]:
+    """Say how good the model's expectations were, where the sampler has a model that says what it expects."""
+    if view.settings.sampler.name != "greybox":
+        return []
+    from autotune.sampling.greybox.calibration import look_back  # noqa: PLC0415  # slow to import
+
+    seen = look_back(read_history(view.trials, view.settings, view.space), view.space)
+    if not seen:
+        return [("predictions", "none: too few boots")]
+    within = sum(item.is_within for item in seen)
+    off = statistics.median(abs(math.log(item.measured_tokens_per_s / item.expected_tokens_per_s)) for item in seen)
+    return [
+        (
+            "predictions",
+            (
+                f"{within} of {render_count(len(seen), 'speed')} lay within the 95% interval that the model had before the boot; "
+                f"the median was {render_percent(math.expm1(off))} off"
+            ),
+        )
     ]
 
 

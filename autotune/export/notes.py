@@ -96,7 +96,7 @@ def escape_markdown(text: str) -> str:
 
 
 def _figures(trial: TrialRecord, findings: Findings) -> list[str]:
-    speeds = trial.objectives
+    speeds = findings.shown(trial).objectives
     lines = [
         f"- {name}: {render_figure(figure)} tokens/s"
         + ("" if gain is None else f", {render_gain_with_interval(gain)} against the baseline")

@@ -22,7 +22,7 @@ class Mark(Enum):
     DOMINATED = "dominated"
     """Complete, but another trial is better at both."""
     ANOTHER_BOOT = "another-boot"
-    """A single later boot of the baseline, which is drawn pooled."""
+    """A single later boot of the baseline or of a leader, which are drawn pooled."""
     PRUNED = "pruned"
     """Stopped early."""
     INFEASIBLE = "infeasible"
@@ -68,7 +68,9 @@ def locate_points(view: StudyView, findings: Findings) -> list[Point]:
     baseline = findings.baseline
     for trial in view.trials:
         is_baseline = baseline is not None and trial.number == baseline.number
-        speeds = baseline.objectives if is_baseline and baseline is not None else trial.objectives
+        if trial.is_soak:
+            continue
+        speeds = baseline.objectives if is_baseline and baseline is not None else findings.shown(trial).objectives
         x, y = speeds.tokens_per_s_c1, speeds.tokens_per_s_c32
         if baseline is not None:
             x = x or _estimate(baseline.objectives.tokens_per_s_c1, findings.gains_c1.get(trial.number))
@@ -76,13 +78,15 @@ def locate_points(view: StudyView, findings: Findings) -> list[Point]:
         if x is None and y is None:
             continue
         mark = {TrialState.PRUNED: Mark.PRUNED, TrialState.COMPLETE: Mark.DOMINATED}.get(trial.state, Mark.INFEASIBLE)
-        if trial.kind is TrialKind.BASELINE and not is_baseline and mark is Mark.DOMINATED:
+        is_repeat = trial.kind in (TrialKind.BASELINE, TrialKind.CONFIRMATION) and not is_baseline
+        if is_repeat and mark is Mark.DOMINATED:
             mark = Mark.ANOTHER_BOOT
         title = f"trial {trial.number}, {trial.state.value}: {view.space.describe(trial.configuration)}"
         if is_baseline and findings.baseline_boots > 1:
             title += f"\nthe baseline, {findings.baseline_boots} boots pooled"
         elif mark is Mark.ANOTHER_BOOT:
-            title += "\nanother boot of the baseline"
+            booted = None if trial.confirmation is None else trial.confirmation.leader
+            title += f"\nanother boot of {'the baseline' if booted is None else f'trial {booted}'}"
         points.append(
             Point(
                 label=str(trial.number),

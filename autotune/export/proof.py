@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autotune.confirmation.recommendation import find_statement
+from autotune.confirmation.verdict import Outcome
 from autotune.export.findings import Findings, smallest_gain
 from autotune.export.wording import can_prove, render_count, render_gain, render_percent
 from autotune.trial import Figure, TrialKind, TrialRecord
@@ -16,14 +18,18 @@ class Proof:
     Attributes:
         is_proven: every gain that could be compared is beyond the noise between boots, and beyond its own interval.
         why: the reason for either.
+        outcome: of the confirmation that says so; ``None``: it rests on the boots of the search.
     """
 
     is_proven: bool
     why: str
+    outcome: Outcome | None = None
 
     @property
     def verdict(self) -> str:
         """The verdict in a word or two."""
+        if self.outcome is not None:
+            return self.outcome.value
         return "proven" if self.is_proven else "not proven"
 
     def __str__(self) -> str:
@@ -32,9 +38,16 @@ class Proof:
 
 
 def judge_proof(trial: TrialRecord, findings: Findings) -> Proof | None:
-    """Return whether the gains of a trial are proven; ``None`` for the baseline, which claims none."""
+    """Return whether the gains of a trial are proven; ``None`` for the baseline, which claims none.
+
+    What a confirmation says comes first: it booted the trial again, and asked no other question.
+    """
     if trial.kind is TrialKind.BASELINE:
         return None
+    statement = find_statement(trial.number, findings.confirmations)
+    if statement is not None:
+        is_confirmed = statement.outcome is Outcome.CONFIRMED
+        return Proof(is_confirmed, str(statement), statement.outcome)
     if trial.number in findings.drifts:
         return Proof(is_proven=False, why=f"its boot drifted: {'; '.join(findings.drifts[trial.number])}")
     noise = findings.noise

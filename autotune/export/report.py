@@ -167,7 +167,7 @@ def _warnings(findings: Findings) -> list[str]:
 
 
 def _front_row(trials: Sequence[TrialRecord], view: StudyView, findings: Findings) -> dict[str, Any]:
-    first = trials[0]
+    first = findings.shown(trials[0])
     return {
         "numbers": ", ".join(str(trial.number) + _say_pooled(trial, findings) for trial in trials),
         "configuration": "; ".join(dict.fromkeys(view.space.describe(trial.configuration) for trial in trials)),

@@ -10,6 +10,7 @@ from typing import Final
 from autotune.api_key import read_api_key
 from autotune.apply.opening import check_nothing_open
 from autotune.clock import SystemClock
+from autotune.confirmation.plan import Plan
 from autotune.deployment.base import Deployment
 from autotune.deployment.host_record import RECORD_NAME
 from autotune.deployment.leftovers import Interruptible
@@ -31,7 +32,7 @@ from autotune.tuner.limits import Limits
 from autotune.tuner.night import Night, NightOutcome
 from autotune.tuner.trial_run import Meters
 
-__all__ = ["Limits", "NightOutcome", "open_deployment", "open_dialect", "restore", "run"]
+__all__ = ["Limits", "NightOutcome", "confirm", "open_deployment", "open_dialect", "restore", "run"]
 
 STUDIES: Final = Path("studies")
 """Where studies live unless somebody says otherwise."""
@@ -64,6 +65,38 @@ def run(
         return open_night(study, limits, observer or _ignore, interruption, drain=drain).run()
 
 
+def confirm(
+    settings: StudySettings,
+    find_plan: Callable[[Study], Plan],
+    limits: Limits,
+    observer: Observer | None = None,
+    *,
+    directory: Path | None = None,
+    drain: bool = False,
+) -> NightOutcome:
+    """Boot leaders of a study against its baseline again, and nothing else; on the main thread, as :func:`run`.
+
+    Args:
+        settings: the study, which is there.
+        find_plan: returns what is confirmed; may raise to refuse before anything is looked at on the host.
+        limits: when to end.
+        observer: told everything, on this thread.
+        directory: the study's folder; default: ``studies/NAME`` below the working folder.
+        drain: stop a server although requests of others are in flight; it finishes them first.
+
+    Raises:
+        AutotuneError: the confirmation cannot begin or go on; the host is as it was, or the error says what is left to do.
+    """
+    folder = (directory or STUDIES / settings.name).absolute()
+    with (
+        WorkMark(Work.MEASURING),
+        Interruption() as interruption,
+        Study.open(settings, folder, create=False) as study,
+    ):
+        plan = find_plan(study)
+        return open_night(study, limits, observer or _ignore, interruption, drain=drain).confirm(plan)
+
+
 def open_night(
     study: Study,
     limits: Limits,
@@ -87,6 +120,7 @@ def open_night(
     from autotune.benchmark.precision import learn_precision  # noqa: PLC0415  # same
     from autotune.evaluation.evaluation import Evaluation  # noqa: PLC0415  # same
     from autotune.tuner.draft_profile import DraftProfile, for_profile  # noqa: PLC0415  # same
+    from autotune.tuner.soak_run import for_soak  # noqa: PLC0415  # same
     from autotune.tuner.wakeful_evaluation import WakefulEvaluation  # noqa: PLC0415  # same
 
     settings, folder = study.settings, study.directory
@@ -129,12 +163,29 @@ def open_night(
         )
         return DraftProfile(benchmark, log_path, settings, study.space)
 
+    def open_soak(configuration: Configuration, records: Path) -> Benchmark:
+        return Benchmark(
+            deployment.url,
+            for_soak(settings.benchmark),
+            records,
+            speculative=dialect.is_speculative(configuration),
+            read_log=deployment.read_log,
+            api_key=api_key,
+            lengths_path=folder / "prompts.jsonl",
+            time_left_s=night.time_left_s,
+        )
+
     night = kind(
         study,
         deployment=deployment,
         dialect=dialect,
         # A log of drafts is read from the disk, so the server has to be on this machine.
-        meters=Meters(open_benchmark, open_evaluation, open_profile if settings.deployment.kind == "local" else None),
+        meters=Meters(
+            open_benchmark,
+            open_evaluation,
+            open_profile if settings.deployment.kind == "local" else None,
+            open_soak,
+        ),
         limits=limits,
         observer=observer,
         clock=SystemClock(),

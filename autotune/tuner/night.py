@@ -1,4 +1,4 @@
-"""The order of one night: baseline, what was listed, what the sampler proposes, the baseline again; then restore."""
+"""The order of one night: baseline, what was listed, what the sampler proposes, the leaders again; then restore."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from autotune.baseline import with_one_baseline
 from autotune.clock import Clock
+from autotune.confirmation.plan import Plan
 from autotune.deployment.base import Deployment, Observation, Occupant, explain_foreign
 from autotune.errors import (
     AutotuneError,
@@ -41,9 +42,11 @@ from autotune.study import Study, Suggestion
 from autotune.suggestion import measured_as
 from autotune.trial import Cell, CellMeasurement, TrialKind, TrialRecord, TrialState
 from autotune.tuner.boot import Booter
+from autotune.tuner.confirming import Confirming
 from autotune.tuner.interruption import Interrupted, Interruption, OutOfTime
 from autotune.tuner.limits import Limits
 from autotune.tuner.profile_run import NOT_LOGGED, ProfileRun, find_launch
+from autotune.tuner.soak_run import SoakRun
 from autotune.tuner.timekeeper import Timekeeper
 from autotune.tuner.trial_run import Meters, TrialRun, Unexplained, say_briefly
 
@@ -82,6 +85,12 @@ class _Ending:
     @property
     def is_regular(self) -> bool:
         return self.exit_code == 0 and self.failure is None
+
+    def then(self, later: _Ending) -> _Ending:
+        """Add how the next part ended: both reasons of regular ends, else the later one."""
+        if not later.is_regular:
+            return later
+        return _Ending("; ".join(reason for reason in (self.reason, later.reason) if reason))
 
 
 class Night:
@@ -132,26 +141,42 @@ class Night:
             drain=drain,
         )
         self._time = Timekeeper(study, limits, clock)
+        self._confirming = Confirming(study, self._time, self._run, self.on_note)
         self._trial: int | None = None
         self._front: tuple[TrialRecord, ...] = ()
         self._failures = 0
         self._told_findings = 0
 
     def run(self) -> NightOutcome:
-        """Run until a limit is reached, nothing is left to measure, or somebody ends it.
+        """Run until a limit is reached, nothing is left to measure, or somebody ends it; then confirm what was found.
 
         Raises:
             AutotuneError: the study cannot go on; the host was restored, or the error says what is left to do.
         """
+        return self._conduct(self._run_trials, self._confirming.run_after_search, last=self._measure_baseline_last)
+
+    def confirm(self, plan: Plan) -> NightOutcome:
+        """Boot leaders and baseline again, and nothing else.
+
+        Raises:
+            AutotuneError: as :meth:`run`.
+        """
+        return self._conduct(lambda: self._confirming.confirm(plan))
+
+    def _conduct(self, *parts: Callable[[], str], last: Callable[[], str] | None = None) -> NightOutcome:
+        """Run parts of a night one after the other, put the host back, and run the last one on the server that serves again."""
         with self._deployment:
             found = self._observe()
-            ending = self._run_to_end(self._run_trials)
+            ending = _Ending("")
+            for part in parts:
+                if ending.is_regular:
+                    ending = ending.then(self._run_to_end(part))
             restored = self._restore(found, ending)
             if ending.is_regular and (number := self._interruption.received) is not None:
                 ending = _Ending.by(Interrupted(number))
-            if ending.is_regular:
-                last = self._run_to_end(self._measure_baseline_last)
-                ending = ending if last.is_regular else last
+            if ending.is_regular and last is not None:
+                after = self._run_to_end(last)
+                ending = ending if after.is_regular else after
                 restored = self._restore(found, ending)
         self._emit(StudyEnded(self._time.progress(), ending.reason, self._front, restored))
         if ending.failure is not None:
@@ -206,7 +231,7 @@ class Night:
     def _run(self, suggestion: Suggestion, *, may_reuse: bool) -> TrialRecord:
         """Run one trial and see to its end whatever happens."""
         number = self._study.begin(suggestion)
-        outer, outer_start = self._trial, self._time.begin_trial()
+        outer, outer_start = self._trial, self._time.begin_trial(suggestion.kind)
         self._trial = number
         try:
             return self._run_begun(number, suggestion, may_reuse=may_reuse)
@@ -234,7 +259,7 @@ class Night:
             self._end(self._study.interrupt(number, f"ended by {interrupted}"))
             raise
         self._end(trial)
-        if suggestion.kind is TrialKind.BASELINE and trial.state is not TrialState.COMPLETE:
+        if suggestion.is_baseline and trial.state is not TrialState.COMPLETE:
             raise BaselineError(
                 f"the baseline does not serve: {trial.reason}",
                 where=self._deployment.url,
@@ -256,6 +281,19 @@ class Night:
                 watch=self,
                 interruption=self._interruption,
             ).run()
+        if suggestion.confirmation is not None and suggestion.confirmation.is_soak:
+            return SoakRun(
+                self._study,
+                number,
+                suggestion,
+                booter=self._booter,
+                deployment=self._deployment,
+                dialect=self._dialect,
+                meters=self._meters,
+                watch=self,
+                interruption=self._interruption,
+                clock=self._clock,
+            ).run()
         return TrialRun(
             self._study,
             number,
@@ -271,7 +309,7 @@ class Night:
     def _judge(self, number: int, suggestion: Suggestion, unexplained: Unexplained) -> TrialRecord:
         """Decide about a trial that failed twice for no known reason, by booting the baseline."""
         error = unexplained.error
-        if suggestion.kind is TrialKind.BASELINE:
+        if suggestion.is_baseline:
             return self._study.fail(number, say_briefly(error))
         self._emit(
             Noted(self._time.progress(), "failed twice, so the baseline is booted to see who is to blame", number)
@@ -423,7 +461,7 @@ class Night:
 
     def _explain_end(self, *, listed_only: bool) -> str:
         if not listed_only:
-            return "every configuration of the search space was measured"
+            return self._study.exhaustion or "every configuration of the search space was measured"
         if self._limits.trials == 0:
             return self._explain_end_of_list()
         done, wanted = self._time.counted, self._limits.trials

@@ -87,11 +87,13 @@ class Meters:
         open_benchmark: from configuration and record file to a meter of cells.
         open_evaluation: from configuration and record file to a meter of coding answers.
         open_profile: from configuration, record file and log of drafts to who replays it; ``None`` where nobody can.
+        open_soak: from configuration and record file to a meter of cells that samples; ``None``: as ``open_benchmark``.
     """
 
     open_benchmark: Callable[[Configuration, Path], CellMeter]
     open_evaluation: Callable[[Configuration, Path], CodingMeter]
     open_profile: Callable[[Configuration, Path, Path], ProfileMeter] | None = None
+    open_soak: Callable[[Configuration, Path], CellMeter] | None = None
 
 
 class Watch(Protocol):
@@ -208,7 +210,7 @@ class TrialRun:
                 self._suggestion.configuration,
                 self._folder / f"server{suffix}.log",
                 may_reuse=may_reuse,
-                may_differ=self._suggestion.kind is not TrialKind.BASELINE,
+                may_differ=not self._suggestion.is_baseline,
             )
             self._study.record_boot(self._number, booted.record)
             self._configuration = booted.configuration
@@ -243,7 +245,7 @@ class TrialRun:
             raise self._dialect.classify_failure(self._deployment.read_log(), exit_code) from symptom
 
     def _measure(self, suffix: str, known: set[Cell]) -> TrialRecord:
-        """Measure every stage that is not known yet, then the coding evaluation."""
+        """Measure every stage that is not known yet, then the coding evaluation, which a configuration has once."""
         settings = self._study.settings
         configuration = self._configuration
         benchmark = self._meters.open_benchmark(configuration, self._folder / f"requests{suffix}.jsonl")
@@ -256,7 +258,7 @@ class TrialRun:
         self._tell_drift()
         if pruned is not None:
             return self._study.prune(self._number, pruned)
-        if settings.evaluation.enabled:
+        if settings.evaluation.enabled and self._suggestion.kind is not TrialKind.CONFIRMATION:
             self._watch.on_activity(Activity.EVALUATING)
             evaluator = self._meters.open_evaluation(configuration, self._folder / f"answers{suffix}.jsonl")
             with self._interruption.interruptible(self._watch.time_left_s()):

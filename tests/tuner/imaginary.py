@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from autotune.confirmation.due import find_asked
 from autotune.deployment.base import Occupant
 from autotune.errors import AutotuneError
 from autotune.events import Event
@@ -114,6 +115,19 @@ class Imagined:
         self.interruption = Interruption()
 
     def __call__(self, limits: Limits) -> NightOutcome:
+        return self._conduct(limits, lambda night, _study: night.run())
+
+    def confirm(self, leaders: Sequence[int], boots: int | None, limits: Limits = Limits(trials=0)) -> NightOutcome:  # noqa: B008  # frozen
+        """Run a confirmation alone."""
+
+        def confirm(night: Night, study: Study) -> NightOutcome:
+            plan = find_asked(study.trials(), self.settings, leaders, boots)
+            assert plan is not None
+            return night.confirm(plan)
+
+        return self._conduct(limits, confirm)
+
+    def _conduct(self, limits: Limits, conduct: Callable[[Night, Study], NightOutcome]) -> NightOutcome:
         self.folder.mkdir(exist_ok=True)
         if not (self.folder / DATABASE_NAME).exists():
             (self.folder / DATABASE_NAME).write_bytes(_empty_database())
@@ -130,7 +144,7 @@ class Imagined:
                 drain=self.drain,
             )
             try:
-                return night.run()
+                return conduct(night, study)
             finally:
                 self.trials = study.trials()
 
