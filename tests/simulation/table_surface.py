@@ -63,5 +63,5 @@ class TableSurface(Surface):
     def find_obstacle(self, configuration: Configuration) -> Obstacle | None:
         return None if configuration["budget"] in self.speeds else Obstacle.OUT_OF_MEMORY
 
-    def boot_s(self, configuration: Configuration) -> float:
+    def boot_s(self, configuration: Configuration) -> float:  # noqa: ARG002 - the same for all
         return 100.0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from autotune.sampling.base import History
 from autotune.search_space import load_search_space
 from autotune.simulation.sequence import SequenceSampler, draw_order, spread_grid
-from autotune.trial import TrialKind
+from autotune.trial import Configuration, TrialKind, TrialRecord
 from tests.records import make_settings, make_trial
 from tests.simulation.table_surface import TableSurface
 
@@ -16,8 +17,14 @@ SPACE = TableSurface({1: (1.0, 1.0, 1.0), 9: (1.0, 1.0, 1.0)}).space
 DDTREE = load_search_space("ddtree", proofs=frozenset({"best-first-tree"}))
 
 
-def propose(sampler, trials=(), pending=(), seed=1):
-    return sampler.propose(History(make_settings(), tuple(trials), None), SPACE, pending, random.Random(seed))
+def propose(
+    sampler: SequenceSampler,
+    trials: Sequence[TrialRecord] = (),
+    pending: Sequence[Configuration] = (),
+    seed: int = 1,
+) -> Configuration:
+    history = History(make_settings(), tuple(trials), None)
+    return sampler.propose(history, SPACE, pending, random.Random(seed))  # noqa: S311
 
 
 def test_a_sequence_is_proposed_in_its_order_whatever_was_measured():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from autotune.sampling.base import History
 from autotune.simulation.withholding import Information, WithheldSampler
@@ -16,15 +17,15 @@ INFEASIBLE = make_trial(3, None, None, configuration={"budget": 2}, state=TrialS
 
 
 class Recorder:
-    def propose(self, history, space, pending, rng):
+    def propose(self, history, _space, pending, _rng):
         self.history, self.pending = history, pending
         return {"budget": 1}
 
 
-def see(withheld):
+def see(withheld: Information) -> Any:
     recorder = Recorder()
     history = History(make_settings(), (BASELINE, COMPLETE, PRUNED, INFEASIBLE), BASELINE)
-    WithheldSampler(recorder, withheld).propose(history, SPACE, [{"budget": 1}], random.Random(1))
+    WithheldSampler(recorder, withheld).propose(history, SPACE, [{"budget": 1}], random.Random(1))  # noqa: S311
     return recorder
 
 
