@@ -15,9 +15,9 @@ from autotune.pareto import Point, dominates
 from autotune.pruning import decide
 from autotune.settings import StudySettings
 from autotune.simulation.compared_night import NOISE, find_version, know
-from autotune.simulation.night import simulate_night
 from autotune.simulation.night_score import NightKey
-from autotune.simulation.sequence import SequenceSampler, draw_order
+from autotune.simulation.sequence import draw_order
+from autotune.simulation.whole_night import measure_night
 from autotune.trial import TrialKind, TrialRecord, TrialState
 
 DRAWN: Final = "drawn"
@@ -75,18 +75,17 @@ class DrawnNight:
 
 
 def play_drawn_night(night: DrawnNight) -> PruningScore:
-    """Play a night without pruning on the real trial loop, then say what pruning would have done."""
+    """Play a night without pruning, then say what pruning would have done."""
     surface, truth = know(night.surface)
-    sampler = SequenceSampler(draw_order(surface.space, 2 * night.trials, night.seed))
-    view = simulate_night(surface, sampler, night.seed, night.trials, noise=NOISE, pruning=False).view
-    pruning = view.settings.pruning.model_copy(update={"enabled": True})
-    settings = view.settings.model_copy(update={"pruning": pruning})
+    trials = measure_night(
+        surface, draw_order(surface.space, 2 * night.trials, night.seed), night.seed, night.trials, NOISE
+    )
     points = {
         trial.number: value.point
-        for trial in view.trials
-        if (value := truth.values.get(view.space.key(trial.configuration))) is not None
+        for trial in trials
+        if (value := truth.values.get(surface.space.key(trial.configuration))) is not None
     }
-    return judge_pruning(night.key, view.trials, points, settings)
+    return judge_pruning(night.key, trials, points, surface.settings)
 
 
 def judge_pruning(
