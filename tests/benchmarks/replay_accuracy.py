@@ -29,7 +29,7 @@ import numpy as np
 
 from autotune import tuner
 from autotune.cli.display import PlainDisplay
-from autotune.objectives import CONCURRENCIES, latest, weight
+from autotune.objectives import CONCURRENCIES
 from autotune.packaged import find_packaged
 from autotune.replay.acceptance import count_accepted, rank_text
 from autotune.replay.chain_walk import DraftedText, walk
@@ -37,15 +37,18 @@ from autotune.replay.evidence import find_evidence
 from autotune.replay.table import predict
 from autotune.settings import StudySettings, load_settings
 from autotune.study_view import StudyView, load_study
-from autotune.trial import TrialKind, TrialRecord, TrialState
+from autotune.trial import Figure, TrialKind, TrialRecord, TrialState
 from autotune.tuner import Limits
+
+CONTEXT: Final = 256
+"""Longer than the smaller windows."""
 
 PORT: Final = 30178
 """Its own, so that no other study's server is in the way."""
 
 BOOTED: Final[tuple[tuple[int, int, int | str], ...]] = (
     (2, 2, "none"), (4, 1, "none"), (8, 1, "none"), (8, 4, "none"), (15, 1, "none"), (32, 4, "none"), (64, 8, "none"),
-    (4, 1, 64), (16, 4, 64), (32, 4, 64), (16, 4, 256),
+    (4, 1, 64), (16, 4, 64), (32, 4, 64), (16, 4, 128),
 )  # fmt: skip
 """Budget, topk and window; the baseline 16/4/none is booted anyway."""
 
@@ -153,16 +156,9 @@ def make_settings(path: Path, temperature: float) -> StudySettings:
     data["server"]["port"] = PORT
     data["evaluation"]["enabled"] = False
     data["benchmark"]["sampling"]["temperature"] = temperature
-    data["benchmark"]["stages"] = [
-        {
-            "name": "all",
-            "cells": [
-                {"context": 128, "concurrency": 32},
-                {"context": 512, "concurrency": 32},
-                {"context": 128, "concurrency": 1, "requests": 1},
-            ],
-        }
-    ]
+    # One cell tells the accept length; the other one is there because a study needs it.
+    cells = [{"context": CONTEXT, "concurrency": 32}, {"context": CONTEXT, "concurrency": 1, "requests": 1}]
+    data["benchmark"] |= {"stages": [{"name": "all", "cells": cells}], "warmup_requests": 0}
     data["baseline"] = {"budget": 16, "topk": 4, "window": "none"}
     return StudySettings.model_validate(data)
 
@@ -173,22 +169,17 @@ def compare_booted(view: StudyView) -> Iterator[Comparison]:
     for trial in view.trials:
         # Boots of one configuration accept the same: the first one is enough.
         item = known.pop(view.space.key(trial.configuration), None) if trial.kind is not TrialKind.PROFILE else None
-        if item is not None and trial.state is TrialState.COMPLETE:
-            real, steps = pool_accept_length(trial, view.settings)
+        if item is None or trial.state is not TrialState.COMPLETE:
+            continue
+        if (real := find_accept_length(trial)) is not None:
             tree = view.space.describe(trial.configuration)
-            yield Comparison(tree, item.accept_length, item.deviation, real, f"{steps} steps")
+            yield Comparison(tree, item.accept_length, item.deviation, real.value, f"{real.count} steps")
 
 
-def pool_accept_length(trial: TrialRecord, settings: StudySettings) -> tuple[float, int]:
-    """Return the weighted geometric mean of the busiest cells' accept lengths, and the steps they rest on."""
-    cells = [
-        (item.accept_length, weight(cell, settings))
-        for cell, item in latest(trial.cells).items()
-        if cell.concurrency == max(CONCURRENCIES) and item.accept_length is not None
-    ]
-    total = math.fsum(share for _, share in cells)
-    log = math.fsum(share / total * math.log(figure.value) for figure, share in cells)
-    return math.exp(log), sum(figure.count for figure, _ in cells)
+def find_accept_length(trial: TrialRecord) -> Figure | None:
+    """Return the accept length of the busiest cell, with the steps it rests on."""
+    (found,) = [cell.accept_length for cell in trial.cells if cell.cell.concurrency == max(CONCURRENCIES)]
+    return found
 
 
 def render(comparisons: Sequence[Comparison], texts: str) -> Iterator[str]:
