@@ -20,10 +20,11 @@ from autotune.sampling.greybox.encoding import Encoding, Matrix, Rows, Vector
 _FIRST_SHARE: Final = (math.log(0.75), 0.3)
 """Mean and deviation of the log of the accepted share of a first node: 0.6 with drafters of large models, 0.95 with good ones."""
 
-_CEILING_SPREAD: Final = 0.7
-_CEILING_OF_BLOCK: Final = 0.5
-_CEILING_UNKNOWN: Final = math.log(4.0)
-"""The ceiling of accepted nodes is around half of the block, by a factor of two either way; around 4 where nothing is known."""
+_CEILING: Final = (math.log(4.0), 0.7)
+"""The same of the nodes that are accepted of a tree without end."""
+
+_SHARPNESS: Final = (math.log(1.5), 0.3)
+"""The same of the power by which the limits combine: 2 where every node is as hard as the other, 1 where places differ much."""
 
 _NODE_SHARE: Final = (math.log(0.015), 1.2)
 """Time that one node more takes as a share of a step without any: 0.001 at one request on a large GPU, 0.03 at many."""
@@ -78,12 +79,12 @@ def fit_curve(shape: Shape, prior: tuple[Vector, Vector], rows: Rows, values: Ve
 
 
 def accept_shape(encoding: Encoding) -> tuple[Shape, tuple[Vector, Vector]]:
-    """Return the log accept length in the budget and the prior of its two coefficients; constant without a budget.
+    """Return the log accept length in the budget and the prior of its three coefficients; constant without a budget.
 
-    With first share p and ceiling g the accept length of b nodes is 1 + 1 / (1/g + 1/(p b)): near 1 + p b for few, never
-    more than 1 + g. Plain rows, where the accept length is 1, are meaningless here.
+    Of b nodes no more than p b are accepted, of a block of k tokens no more than p (k - 1), and never more than a ceiling g;
+    the three limits combine to (sum of their powers -q) to the power -1/q. Plain rows, where the accept length is 1, are
+    meaningless here.
     """
-    block = encoding.block
     if encoding.budget is None:
         count = len(encoding)
 
@@ -91,17 +92,23 @@ def accept_shape(encoding: Encoding) -> tuple[Shape, tuple[Vector, Vector]]:
             return np.full(count, theta[0]), np.ones((count, 1))
 
         return constant, (np.array([math.log(3.0)]), np.array([1.0]))
-    nodes = np.maximum(encoding.budget, 1.0)
-    ceiling = np.full(len(nodes), _CEILING_UNKNOWN) if block is None else np.log(_CEILING_OF_BLOCK * (block - 1))
+    nodes = np.log(np.maximum(encoding.budget, 1.0))
+    depths = None if encoding.block is None else np.log(np.maximum(encoding.block - 1, 1.0))
 
     def saturating(theta: Vector) -> tuple[Vector, Matrix]:
-        by_node, by_ceiling = np.exp(-theta[0]) / nodes, np.exp(-theta[1] - ceiling)
-        accepted = 1 / (by_node + by_ceiling)
-        length = 1 + accepted
-        slopes = np.stack((accepted**2 * by_node / length, accepted**2 * by_ceiling / length), axis=1)
-        return np.log(length), slopes
+        share, ceiling, power = theta[0], theta[1], np.exp(theta[2])
+        limits = [share + nodes, np.full(len(nodes), ceiling), *([] if depths is None else [share + depths])]
+        stacked = np.stack(limits)
+        terms = np.exp(-power * stacked)
+        total = terms.sum(axis=0)
+        log_accepted = -np.log(total) / power
+        parts = terms / total
+        accepted = np.exp(log_accepted)
+        slopes = np.stack((1 - parts[1], parts[1], np.sum(parts * stacked, axis=0) - log_accepted), axis=1)
+        return np.log1p(accepted), slopes * (accepted / (1 + accepted))[:, None]
 
-    return saturating, (np.array([_FIRST_SHARE[0], 0.0]), np.array([_FIRST_SHARE[1], _CEILING_SPREAD]))
+    priors = (_FIRST_SHARE, _CEILING, _SHARPNESS)
+    return saturating, (np.array([mean for mean, _ in priors]), np.array([spread for _, spread in priors]))
 
 
 def step_shape(encoding: Encoding, middle: float) -> tuple[Shape, tuple[Vector, Vector]]:

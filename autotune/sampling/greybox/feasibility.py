@@ -28,6 +28,7 @@ from autotune.trial import TrialKind, TrialRecord, TrialState
 _SERVED, _FAILED = 1.0, -1.0
 _SCALE: Final = 1.0
 _LENGTH: Final = 0.35
+_NOTHING: Final = 1e-6
 _SLACK: Final = 0.15
 """Deviation of a label: one surprising failure in the midst of what serves convinces nobody of its neighbours."""
 
@@ -42,7 +43,14 @@ _MISTAKE: Final = 0.02
 _UNLIKELY: Final = 0.01
 """Chance below which as many missed guards of pass@1 are no accident any more."""
 
-_LOSS_PRIORS: Final = Priors(LogNormal(0.05, 0.7), LogNormal(0.5, 0.7), LogNormal(0.02, 0.8), LogNormal(0.01, 0.7))
+_LOSS_PRIORS: Final = Priors(
+    LogNormal(0.05, 0.7),
+    LogNormal(0.5, 0.7),
+    LogNormal(0.02, 0.7),
+    LogNormal(0.01, 0.7),
+    LogNormal(0.02, 0.8),
+    LogNormal(0.01, 0.7),
+)
 _FEWEST_LOSSES: Final = 3
 
 
@@ -95,7 +103,7 @@ def _predict_accepted(outcomes: _Outcomes, encoding: Encoding, rows: Rows) -> Ve
     known = np.concatenate((outcomes.served, outcomes.refused))
     labels = np.array([_SERVED] * len(outcomes.served) + [_FAILED] * len(outcomes.refused))
     columns = encoding.x.shape[1]
-    theta = np.log(np.array([_SCALE, *[_LENGTH] * columns, 1e-6, _SLACK]))
+    theta = np.log(np.array([_SCALE, *[_LENGTH] * columns, *[_NOTHING] * (columns + 2), _SLACK]))
     process = GaussianProcess(_inputs(encoding, known), labels - _SERVED, np.zeros(len(known)), theta, inflation=1.0)
     mean, deviation = process.predict(_inputs(encoding, rows))
     return np.asarray(ndtr((_SERVED + mean) / np.hypot(deviation, _SLACK)), dtype=np.float64)

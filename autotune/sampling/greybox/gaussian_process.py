@@ -1,7 +1,8 @@
 """What do a few noisy values say about a smooth function? An exact Gaussian process, fitted by maximum a posteriori.
 
-The kernel is a Matérn 5/2 with one length for each column, plus an offset for each arm, plus given basis functions
-(Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006: 2.2, 2.7, 4.2, 5.4). Numbers are in the units of
+The kernel is a sum: a Matérn 5/2 with one length for each column; an effect of each column alone, so that a parameter that
+was never moved stays unknown however well the others are known; a rough part of short range, for steps and cliffs; an offset
+for each arm; given basis functions (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006: 2.2, 2.7, 4.2, 5.4). Numbers are in the units of
 the target; for logs, 0.02 is two per cent.
 """
 
@@ -22,6 +23,10 @@ _JITTER: Final = 1e-9
 _MAX_FITTED: Final = 120
 """Points by which lengths and scales are fitted; all points are conditioned on."""
 _CHUNK: Final = 20_000
+_EFFECT_LENGTH: Final = 0.6
+"""Distance in a column over which its own effect changes."""
+_ROUGH_LENGTH: Final = 0.15
+"""Distance over which the rough part changes."""
 _CONFIDENCE: Final = 4.0
 """Surprises of ordinary size that the first real ones are averaged with."""
 
@@ -72,19 +77,23 @@ class Priors:
 
     Attributes:
         scale: deviation of the smooth part.
-        length: distance in a column, which goes from 0 to 1, over which the function changes.
+        length: distance in a column, which goes from 0 to 1, over which the smooth part changes.
+        effect: deviation of the effect of one column alone.
+        rough: deviation of the rough part.
         arm: deviation between arms.
         noise: deviation of one measurement beyond what is known of it.
     """
 
     scale: LogNormal
     length: LogNormal
+    effect: LogNormal
+    rough: LogNormal
     arm: LogNormal
     noise: LogNormal
 
     def of(self, columns: int) -> tuple[Vector, Vector]:
-        """Return means and deviations of the logs of all parameters: scale, lengths, arm, noise."""
-        parts = [self.scale, *[self.length] * columns, self.arm, self.noise]
+        """Return means and deviations of the logs of all parameters: scale, lengths, effects, rough, arm, noise."""
+        parts = [self.scale, *[self.length] * columns, *[self.effect] * columns, self.rough, self.arm, self.noise]
         return np.array([math.log(part.median) for part in parts]), np.array([part.spread for part in parts])
 
 
@@ -95,7 +104,7 @@ class GaussianProcess:
         inputs: where it is known.
         values: what was seen there, less the mean function; shape (n,).
         variance: of the noise that is known of each value; shape (n,).
-        theta: logs of scale, lengths, arm offset and noise.
+        theta: logs of scale, lengths, effects, rough part, arm offset and noise.
         inflation: factor of all variances of predictions.
     """
 
@@ -179,9 +188,8 @@ def fit(inputs: Inputs, values: Vector, variance: Vector, priors: Priors) -> Gau
         return GaussianProcess(inputs, values, variance, means)
     chosen = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MAX_FITTED)).round().astype(np.intp))
     seen, seen_values, seen_variance = inputs.take(chosen), values[chosen], variance[chosen]
-    squares = (seen.x[:, None, :] - seen.x[None, :, :]) ** 2
     found = minimize(
-        lambda theta: negative_log_posterior(theta, seen, squares, seen_values, seen_variance, means, spreads),
+        lambda theta: negative_log_posterior(theta, seen, seen_values, seen_variance, means, spreads),
         means,
         jac=True,
         method="L-BFGS-B",
@@ -192,64 +200,101 @@ def fit(inputs: Inputs, values: Vector, variance: Vector, priors: Priors) -> Gau
 
 
 def negative_log_posterior(
-    theta: Vector,
-    inputs: Inputs,
-    squares: Matrix,
-    values: Vector,
-    variance: Vector,
-    means: Vector,
-    spreads: Vector,
+    theta: Vector, inputs: Inputs, values: Vector, variance: Vector, means: Vector, spreads: Vector
 ) -> tuple[float, Vector]:
     """Return the negative log posterior of the kernel's parameters and its gradient (5.8 and 5.9 of the book).
 
     Args:
-        theta: logs of scale, lengths, arm offset and noise; shape (columns + 3,).
+        theta: logs of scale, lengths, effects, rough part, arm offset and noise; shape (2 columns + 4,).
         inputs: n points.
-        squares: squared distances of the points by column; shape (n, n, columns).
         values: shape (n,).
         variance: known noise; shape (n,).
         means: of the priors of ``theta``.
         spreads: of the priors of ``theta``.
     """
-    count, columns = len(values), squares.shape[2]
-    inverse_squares = np.exp(-2 * theta[1 : 1 + columns])
-    distance = np.sqrt(np.maximum(squares @ inverse_squares, 0.0))
-    decay = np.exp(-_ROOT_5 * distance)
-    is_same_group = inputs.group[:, None] == inputs.group[None, :]
-    size = math.exp(2 * theta[0]) * is_same_group
-    amplitude = size + np.outer(inputs.loose, inputs.loose) * is_same_group
-    matern = (1 + _ROOT_5 * distance + 5 / 3 * distance**2) * decay
-    offsets = math.exp(2 * theta[-2]) * (inputs.arm[:, None] == inputs.arm[None, :])
+    count, columns = len(values), inputs.x.shape[1]
+    parts = _parts(theta, inputs, inputs)
     noise = math.exp(2 * theta[-1])
-    covariance = amplitude * matern + offsets + inputs.basis @ inputs.basis.T
+    covariance = parts.total()
     covariance[np.diag_indices(count)] += variance + noise + _JITTER
     factor = cholesky(covariance, lower=True)
     weights = cho_solve((factor, True), values)
     inner = cho_solve((factor, True), np.eye(count)) - np.outer(weights, weights)
-    slope = 5 / 3 * amplitude * (1 + _ROOT_5 * distance) * decay * inner
     gradient = np.empty_like(theta)
-    gradient[0] = np.sum(inner * size * matern)
-    gradient[1 : 1 + columns] = 0.5 * np.tensordot(slope, squares, axes=2) * inverse_squares
-    gradient[-2] = np.sum(inner * offsets)
+    gradient[0] = np.sum(inner * parts.smooth)
+    slope = 5 / 3 * (1 + _ROOT_5 * parts.distance) * np.exp(-_ROOT_5 * parts.distance) * parts.amplitude * inner
+    for column in range(columns):
+        squares = ((inputs.x[:, None, column] - inputs.x[None, :, column]) * math.exp(-theta[1 + column])) ** 2
+        gradient[1 + column] = 0.5 * np.sum(slope * squares)
+        gradient[1 + columns + column] = np.sum(inner * parts.effects[column])
+    gradient[-3] = np.sum(inner * parts.rough)
+    gradient[-2] = np.sum(inner * parts.offsets)
     gradient[-1] = noise * np.trace(inner)
     pull = (theta - means) / spreads**2
     likelihood = 0.5 * float(values @ weights) + float(np.sum(np.log(np.diag(factor))))
     return likelihood + 0.5 * float(pull @ (theta - means)), gradient + pull
 
 
-def _covariance(theta: Vector, a: Inputs, b: Inputs) -> Matrix:
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The kernel between two sets of points, taken apart; all of shape (n, m) but ``effects``, which has one for each column."""
+
+    distance: Matrix
+    amplitude: Matrix
+    smooth: Matrix
+    loose: Matrix
+    effects: list[Matrix]
+    rough: Matrix
+    offsets: Matrix
+    basis: Matrix
+
+    def total(self) -> Matrix:
+        total = self.smooth + self.loose + self.rough + self.offsets + self.basis
+        for effect in self.effects:
+            total += effect
+        return total
+
+
+def _parts(theta: Vector, a: Inputs, b: Inputs) -> _Parts:
     columns = a.x.shape[1]
-    scaled_a, scaled_b = a.x * np.exp(-theta[1 : 1 + columns]), b.x * np.exp(-theta[1 : 1 + columns])
-    squares = np.sum(scaled_a**2, axis=1)[:, None] + np.sum(scaled_b**2, axis=1)[None, :] - 2 * scaled_a @ scaled_b.T
-    distance = np.sqrt(np.maximum(squares, 0.0))
-    matern = (1 + _ROOT_5 * distance + 5 / 3 * distance**2) * np.exp(-_ROOT_5 * distance)
-    amplitude = math.exp(2 * theta[0]) + np.outer(a.loose, b.loose)
-    smooth = amplitude * matern * (a.group[:, None] == b.group[None, :])
-    offsets = math.exp(2 * theta[-2]) * (a.arm[:, None] == b.arm[None, :])
-    return np.asarray(smooth + offsets + a.basis @ b.basis.T, dtype=np.float64)
+    is_same_group = a.group[:, None] == b.group[None, :]
+    distance = _distances(a.x, b.x, np.exp(-theta[1 : 1 + columns]))
+    matern = _matern(distance) * is_same_group
+    size, loose = math.exp(2 * theta[0]), np.outer(a.loose, b.loose)
+    effects = []
+    for column in range(columns):
+        apart = np.abs(a.x[:, None, column] - b.x[None, :, column]) / _EFFECT_LENGTH
+        effects.append(math.exp(2 * theta[1 + columns + column]) * is_same_group * _matern(apart))
+    rough = np.exp(-_distances(a.x, b.x, np.full(columns, 1 / _ROUGH_LENGTH)))
+    return _Parts(
+        distance,
+        (size + loose) * is_same_group,
+        size * matern,
+        loose * matern,
+        effects,
+        math.exp(2 * theta[-3]) * is_same_group * rough,
+        math.exp(2 * theta[-2]) * (a.arm[:, None] == b.arm[None, :]),
+        a.basis @ b.basis.T,
+    )
+
+
+def _covariance(theta: Vector, a: Inputs, b: Inputs) -> Matrix:
+    return _parts(theta, a, b).total()
+
+
+def _distances(a: Matrix, b: Matrix, scales: Vector) -> Matrix:
+    """Return Euclidean distances of scaled points; shape (n, m)."""
+    one, two = a * scales, b * scales
+    squares = np.sum(one**2, axis=1)[:, None] + np.sum(two**2, axis=1)[None, :] - 2 * one @ two.T
+    return np.asarray(np.sqrt(np.maximum(squares, 0.0)), dtype=np.float64)
+
+
+def _matern(distance: Matrix) -> Matrix:
+    return np.asarray((1 + _ROOT_5 * distance + 5 / 3 * distance**2) * np.exp(-_ROOT_5 * distance), dtype=np.float64)
 
 
 def _variance(theta: Vector, a: Inputs) -> Vector:
-    return np.asarray(
-        math.exp(2 * theta[0]) + a.loose**2 + math.exp(2 * theta[-2]) + np.sum(a.basis**2, axis=1), dtype=np.float64
-    )
+    columns = a.x.shape[1]
+    alike = [theta[0], *theta[1 + columns : 1 + 2 * columns], theta[-3], theta[-2]]
+    same = math.fsum(math.exp(2 * each) for each in alike)
+    return np.asarray(same + a.loose**2 + np.sum(a.basis**2, axis=1), dtype=np.float64)

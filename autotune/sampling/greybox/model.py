@@ -22,10 +22,30 @@ from autotune.sampling.greybox.gaussian_process import GaussianProcess, Inputs, 
 
 _LENGTH: Final = LogNormal(0.7, 0.7)
 
-ACCEPT_PRIORS: Final = Priors(LogNormal(0.08, 0.7), _LENGTH, LogNormal(0.05, 0.7), LogNormal(0.01, 0.7))
-STEP_PRIORS: Final = Priors(LogNormal(0.08, 0.7), _LENGTH, LogNormal(0.1, 0.8), LogNormal(0.015, 0.7))
-SPEED_PRIORS: Final = Priors(LogNormal(0.3, 0.6), _LENGTH, LogNormal(0.15, 0.8), LogNormal(0.02, 0.7))
-REPLAY_PRIORS: Final = Priors(LogNormal(0.01, 0.5), _LENGTH, LogNormal(0.005, 0.5), LogNormal(0.01, 0.7))
+_NONE: Final = LogNormal(1e-4, 0.1)
+
+ACCEPT_PRIORS: Final = Priors(
+    LogNormal(0.05, 0.7),
+    _LENGTH,
+    LogNormal(0.04, 0.7),
+    LogNormal(0.01, 0.7),
+    LogNormal(0.05, 0.7),
+    LogNormal(0.01, 0.7),
+)
+STEP_PRIORS: Final = Priors(
+    LogNormal(0.05, 0.7),
+    _LENGTH,
+    LogNormal(0.04, 0.7),
+    LogNormal(0.02, 0.7),
+    LogNormal(0.1, 0.8),
+    LogNormal(0.015, 0.7),
+)
+SPEED_PRIORS: Final = Priors(
+    LogNormal(0.2, 0.6), _LENGTH, LogNormal(0.1, 0.7), LogNormal(0.03, 0.7), LogNormal(0.15, 0.8), LogNormal(0.02, 0.7)
+)
+REPLAY_PRIORS: Final = Priors(
+    LogNormal(0.01, 0.5), _LENGTH, _NONE, LogNormal(0.005, 0.5), LogNormal(0.005, 0.5), LogNormal(0.01, 0.7)
+)
 """Of the accept length where evidence says it but for a common error: about one per cent stays for each configuration."""
 
 _UNTOLD: Final = 0.1

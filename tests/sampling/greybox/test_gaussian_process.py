@@ -16,8 +16,23 @@ from autotune.sampling.greybox.gaussian_process import (
     negative_log_posterior,
 )
 
-PRIORS = Priors(LogNormal(0.3, 1.0), LogNormal(0.5, 0.7), LogNormal(0.1, 0.7), LogNormal(0.02, 0.7))
-THETA = np.log(np.array([0.5, 0.4, 0.6, 0.1, 0.01]))
+PRIORS = Priors(
+    LogNormal(0.3, 1.0),
+    LogNormal(0.5, 0.7),
+    LogNormal(0.05, 0.7),
+    LogNormal(0.01, 0.7),
+    LogNormal(0.1, 0.7),
+    LogNormal(0.02, 0.7),
+)
+
+
+def theta_of(
+    scale: float, lengths: list[float], arm: float, noise: float, effect: float = 1e-6, rough: float = 1e-6
+) -> Vector:
+    return np.log(np.array([scale, *lengths, *[effect] * len(lengths), rough, arm, noise]))
+
+
+THETA = theta_of(0.5, [0.4, 0.6], 0.1, 0.01, effect=0.1, rough=0.05)
 
 
 def make_inputs(x: Matrix, arm: list[int] | None = None, loose: float = 0.0) -> Inputs:
@@ -36,11 +51,10 @@ def draw_points(count: int, seed: int = 3) -> tuple[Inputs, Vector]:
 def test_the_gradient_of_the_posterior_is_its_slope(seed: int):
     inputs, values = draw_points(9, seed)
     means, spreads = PRIORS.of(2)
-    squares = (inputs.x[:, None, :] - inputs.x[None, :, :]) ** 2
     known = np.full(9, 0.001)
 
     def posterior(theta: Vector) -> tuple[float, Vector]:
-        return negative_log_posterior(theta, inputs, squares, values, known, means, spreads)
+        return negative_log_posterior(theta, inputs, values, known, means, spreads)
 
     theta = THETA + 0.1 * seed
     slope = approx_fprime(theta, lambda at: posterior(at)[0], 1e-7)
@@ -51,7 +65,7 @@ def test_the_gradient_of_the_posterior_is_its_slope(seed: int):
 def test_noiseless_values_are_met_and_far_from_them_the_deviation_is_the_priors():
     inputs = make_inputs(np.array([[0.1, 0.5], [0.5, 0.5], [0.9, 0.2]]))
     values = np.array([0.3, -0.2, 0.4])
-    theta = np.log(np.array([0.5, 0.01, 0.01, 1e-4, 1e-5]))
+    theta = theta_of(0.5, [0.01, 0.01], 1e-4, 1e-5)
 
     process = GaussianProcess(inputs, values, np.zeros(3), theta, inflation=1.0)
     mean, deviation = process.predict(inputs)
@@ -65,7 +79,7 @@ def test_noiseless_values_are_met_and_far_from_them_the_deviation_is_the_priors(
 def test_prediction_is_the_conditional_normal_distribution():
     """One value at the same place: mean k / (k + s) y, variance k s / (k + s)."""
     point = Inputs(np.array([[0.5]]), np.zeros(1, np.intp), np.zeros(1, np.intp), np.zeros((1, 0)), np.zeros(1))
-    theta = np.log(np.array([0.6, 0.5, 0.8, 0.5]))
+    theta = theta_of(0.6, [0.5], 0.8, 0.5)
     process = GaussianProcess(point, np.array([2.0]), np.array([0.11]), theta, inflation=1.0)
 
     mean, deviation = process.predict(point)
@@ -89,7 +103,7 @@ def test_groups_share_nothing_but_arms_and_basis():
 def test_contradicting_values_widen_every_prediction():
     inputs, values = draw_points(12)
     asked = make_inputs(np.array([[0.3, 0.3]]), [1], loose=0.2)
-    theta = np.log(np.array([0.5, 0.8, 0.8, 0.1, 0.01]))
+    theta = theta_of(0.5, [0.8, 0.8], 0.1, 0.01)
 
     agreeing = GaussianProcess(inputs, values, np.zeros(12), theta)
     spoilt = values.copy()
@@ -142,7 +156,7 @@ def test_without_values_the_priors_speak():
     mean, deviation = process.predict(make_inputs(np.array([[0.5, 0.5]])))
 
     assert mean[0] == 0
-    assert deviation[0] == pytest.approx(np.sqrt(0.3**2 + 0.1**2 + 0.1**2))
+    assert deviation[0] == pytest.approx(np.sqrt(0.3**2 + 2 * 0.05**2 + 0.01**2 + 0.1**2 + 0.1**2))
 
 
 def test_fitting_finds_the_column_that_matters_and_the_noise():
