@@ -23,6 +23,7 @@ MAY_DIFFER: Final = (
     "server.*_timeout_s",
     "benchmark.*_timeout_s",
     "evaluation.isolation",
+    "profile.enabled",
     "pruning.enabled",
     "sampler.stop_when_exhausted",
     "export.*",

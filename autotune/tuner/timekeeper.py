@@ -168,7 +168,7 @@ class Timekeeper:
         """Return the time until the host is restored: by trials, by the clock, whichever is sooner."""
         left = [] if (by_clock_s := self._left_s()) is None else [max(by_clock_s, 0.0)]
         if self._limits.trials is not None:
-            running = self._trial_started_s is not None
+            running = self._trial_started_s is not None and self._kind is not TrialKind.PROFILE
             boots_left = max(self._boots_left - (self._kind is TrialKind.CONFIRMATION), 0)
             # A confirmation boots the baseline too, so none has to be measured once more at the end.
             own_baselines = BASELINE_BOOTS - self.baselines - (boots_left > 0)

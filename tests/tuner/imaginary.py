@@ -136,7 +136,7 @@ class Imagined:
                 study,
                 deployment=self.deployment,
                 dialect=self.dialect,
-                meters=Meters(self.open_benchmark, self.open_evaluation),
+                meters=self.meters(),
                 limits=limits,
                 observer=self.observer,
                 clock=self.clock,
@@ -147,6 +147,9 @@ class Imagined:
                 return conduct(night, study)
             finally:
                 self.trials = study.trials()
+
+    def meters(self) -> Meters:
+        return Meters(self.open_benchmark, self.open_evaluation)
 
     def open_benchmark(self, configuration: Configuration, _records: Path) -> ImaginedBenchmark:
         return ImaginedBenchmark(self, configuration)

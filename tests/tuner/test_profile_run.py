@@ -14,13 +14,11 @@ from autotune.replay.evidence import find_evidence
 from autotune.replay.table import AcceptLengthTable
 from autotune.servers.base import LaunchSpec
 from autotune.settings import parse_settings
-from autotune.study import Study
 from autotune.suggestion import find_profile
 from autotune.trial import Configuration, TrialState
 from autotune.tuner.draft_profile import choose_cells, for_profile
 from autotune.tuner.interruption import OutOfTime
 from autotune.tuner.limits import Limits
-from autotune.tuner.night import Night
 from autotune.tuner.profile_run import NOT_LOGGED
 from autotune.tuner.trial_run import Meters
 from tests.deployment.fake import Fate
@@ -65,61 +63,50 @@ class ProfiledNight(Imagined):
         assert log_path == self.folder / "drafts.jsonl"
         return self
 
-    def __call__(self, limits: Limits):
-        with Study.open(self.settings, self.folder, clock=self.clock) as study:
-            night = Night(
-                study,
-                deployment=self.deployment,
-                dialect=self.dialect,
-                meters=Meters(self.open_benchmark, self.open_evaluation, self.open_profile),
-                limits=limits,
-                observer=self.observer,
-                clock=self.clock,
-                interruption=self.interruption,
-            )
-            try:
-                return night.run()
-            finally:
-                self.trials = study.trials()
+    def meters(self) -> Meters:
+        return replace(super().meters(), open_profile=self.open_profile)
 
     def notes(self) -> list[str]:
         return [event.sentence for event in self.events if isinstance(event, Noted)]
 
 
-def test_drafts_are_logged_once_after_the_baseline_and_not_counted(tmp_path: Path):
-    night = ProfiledNight(tmp_path)
-    night(Limits(trials=3))
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> ProfiledNight:
+    """A night of two trials; its first listed configuration is the one that is profiled."""
+    night = ProfiledNight(tmp_path_factory.mktemp("night"))
+    night.settings = night.settings.model_copy(update={"try_": ({"budget": 1, "topk": 8},)})
+    night(Limits(trials=2))
+    return night
 
-    assert night.states()[:3] == [("baseline", "complete"), ("profile", "complete"), ("listed", "complete")]
-    assert sum(trial.is_counted for trial in night.trials) == 3
+
+def test_drafts_are_logged_once_after_the_baseline_and_not_counted(night: ProfiledNight):
+    kinds = [("baseline", "complete"), ("profile", "complete"), ("listed", "complete"), ("search", "complete")]
+    assert night.states()[:4] == kinds
+    assert sum(trial.is_counted for trial in night.trials) == 2
     profile = night.trials[1]
     assert profile.configuration == night.space.parse("budget=1,topk=8,window=none")
     assert profile.cells == ()
     assert profile.boot is not None
     start = night.deployment.starts[1]
     assert start.command[3:] == ("32", "64", "128", "256", "512")
-    assert not (tmp_path / "drafts.jsonl").exists()
+    assert not (night.folder / "drafts.jsonl").exists()
     assert any("4 trees accept 1.50 to 1.90 tokens a step" in note for note in night.notes())
 
 
-def test_what_was_learned_outlives_the_command_and_is_not_asked_again(tmp_path: Path):
-    ProfiledNight(tmp_path)(Limits(trials=1))
-    night = ProfiledNight(tmp_path)
-    night(Limits(trials=2))
+def test_what_was_learned_outlives_the_command_and_is_not_asked_again(night: ProfiledNight):
+    again = ProfiledNight(night.folder)
+    again.settings = night.settings
+    again(Limits(trials=3))
 
-    assert [kind for kind, _ in night.states()].count("profile") == 1
-    evidence = {night.space.key(item.configuration): item for item in find_evidence(night.trials, night.space)}
+    assert [kind for kind, _ in again.states()].count("profile") == 1
+    evidence = {again.space.key(item.configuration): item for item in find_evidence(again.trials, again.space)}
     assert set(evidence) == {f"budget={budget},topk={topk},window=none" for budget in (1, 2) for topk in (1, 2)}
     assert evidence["budget=2,topk=2,window=none"].accept_length == 1.9
 
 
-def test_the_profiled_configuration_itself_is_still_to_be_measured(tmp_path: Path):
-    night = ProfiledNight(tmp_path)
-    night.settings = night.settings.model_copy(update={"try_": ({"budget": 1, "topk": 8},)})
-    night(Limits(trials=1))
-
-    assert night.states()[:3] == [("baseline", "complete"), ("profile", "complete"), ("listed", "complete")]
+def test_the_profiled_configuration_itself_is_still_measured(night: ProfiledNight):
     assert night.trials[2].configuration == night.trials[1].configuration
+    assert night.trials[2].cells
 
 
 def test_a_server_that_cannot_log_is_told_of_once(tmp_path: Path):
@@ -130,10 +117,9 @@ def test_a_server_that_cannot_log_is_told_of_once(tmp_path: Path):
     assert night.notes().count(NOT_LOGGED) == 1
 
 
-@pytest.mark.parametrize("limits", [Limits(trials=0)])
-def test_a_command_without_trials_of_the_sampler_logs_nothing(tmp_path: Path, limits: Limits):
+def test_a_command_without_trials_of_the_sampler_logs_nothing(tmp_path: Path):
     night = ProfiledNight(tmp_path)
-    night(limits)
+    night(Limits(trials=0))
 
     assert "profile" not in [kind for kind, _ in night.states()]
 
@@ -199,11 +185,16 @@ def test_a_broken_disk_ends_the_night(tmp_path: Path):
         night(Limits(trials=1))
 
 
-def test_the_display_calls_it_by_its_name(tmp_path: Path):
-    night = ProfiledNight(tmp_path)
-    night(Limits(trials=1))
-
+def test_it_is_called_by_its_name(night: ProfiledNight):
     assert [event.kind.value for event in night.events if isinstance(event, TrialStarted)][1] == "profile"
+
+
+def test_the_time_left_is_that_of_all_trials_while_drafts_are_logged(night: ProfiledNight):
+    baseline_s = night.trials[0].duration_s
+    started = next(event for event in night.events if isinstance(event, TrialStarted) and event.number == 1)
+    assert baseline_s is not None
+    # The profile itself, taken to be as long as a trial, two trials and two more baselines; then the server is stopped.
+    assert started.progress.study_left_s == pytest.approx(5 * baseline_s + 5)
 
 
 def test_by_default_a_study_is_profiled_where_its_sampler_uses_it():
