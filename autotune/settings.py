@@ -427,7 +427,7 @@ class ConfirmationSettings(_Section):
         "Default: 6 for a service, 0 for a server that the tuner starts itself.",
     )
     alpha: float = Field(
-        0.05,
+        0.04,
         gt=0,
         lt=0.5,
         strict=True,

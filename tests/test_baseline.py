@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from autotune.baseline import measure_spread, pool_baseline
+from autotune.baseline import count_baseline_boots, measure_spread, pool_baseline, with_one_baseline
+from autotune.confirmation.plan import Plan
 from autotune.trial import TrialKind, TrialRecord, TrialState
 from tests.records import make_cell, make_settings, make_trial
 
@@ -123,3 +124,26 @@ def test_every_boot_of_a_pooled_cell_is_kept_for_comparisons():
 
     assert pooled is not None
     assert [(each.trial, round(math.exp(each.log_speed))) for each in pooled.cells[1].boots] == [(0, 90), (2, 110)]
+
+
+def test_the_baselines_boots_of_a_confirmation_are_pooled_with_the_others():
+    plan = Plan(0, (1,), 3, 0.05, "balanced")
+    again = [
+        replace(make_trial(number, 120, 480, kind=TrialKind.CONFIRMATION), confirmation=plan.boot(0, None))
+        for number in (5, 6)
+    ]
+    trials = [boot(0, 100), make_trial(1, 300, 300), *again]
+    speed = pool_baseline(trials, SETTINGS).objectives.tokens_per_s_c1
+
+    assert count_baseline_boots(trials) == 3
+    assert speed.value == pytest.approx((100 * 120 * 120) ** (1 / 3))
+
+
+def test_a_front_has_one_record_for_each_configuration_that_was_booted_again():
+    plan = Plan(0, (1,), 3, 0.05, "balanced")
+    again = replace(make_trial(5, 100, 100, kind=TrialKind.CONFIRMATION), confirmation=plan.boot(0, 1))
+    soak = replace(make_trial(6, 900, 900, kind=TrialKind.CONFIRMATION), confirmation=plan.boot(0, 1, is_soak=True))
+    points = with_one_baseline([boot(0, 100), make_trial(1, 400, 400), make_trial(2, 50, 50), again, soak], SETTINGS)
+
+    assert [point.number for point in points] == [0, 1, 2]
+    assert points[1].objectives.tokens_per_s_c1.value == pytest.approx(200)

@@ -161,3 +161,23 @@ def test_the_file_of_problems_is_seen_from_the_folder_of_the_study(tmp_path, mon
     assert settings.evaluation.problem_file is not None
     assert Path(settings.evaluation.problem_file).resolve() == (tmp_path / found).resolve()
     assert Path(settings.evaluation.problem_file).is_absolute()
+
+
+@pytest.mark.parametrize(
+    ("deployment", "confirmation", "boots", "soak_s"),
+    [
+        ("", "", 0, 0.0),
+        ('[deployment]\nkind = "systemd"\nunit = "llm.service"\n', "", 6, 600.0),
+        ('[deployment]\nkind = "systemd"\nunit = "llm.service"\n', "[confirmation]\nboots = 0\nsoak_s = 1\n", 0, 1.0),
+        ("", "[confirmation]\nboots = 4\nsoak_s = 30.0\n", 4, 30.0),
+    ],
+)
+def test_a_service_is_confirmed_and_a_server_of_ours_when_the_file_says_so(deployment, confirmation, boots, soak_s):
+    settings = parse_settings(f"{STUDY}\n{deployment}{confirmation}", "study.toml")
+
+    assert (settings.confirmation_boots, settings.soak_s) == (boots, soak_s)
+
+
+def test_boots_that_decide_nothing_are_refused():
+    with pytest.raises(SettingsError, match="at least 4"):
+        parse_settings(f"{STUDY}\n[confirmation]\nboots = 3\n", "study.toml")

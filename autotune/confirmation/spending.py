@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 _NODES: Final = 400
+_STUDENT: Final = 0.9
+"""Chosen by simulation: the error then is 96 to 100 % of what was said, with 3 to 12 rounds and errors of 1 to 10 %."""
+
 _FAR: Final = 8.0
 """Standard deviations beyond which nothing happens."""
 
@@ -72,6 +75,15 @@ def find_levels(first: int, rounds: int, alpha: float) -> tuple[float, ...]:
         points, chances = ends, (moves @ chances) * weights * (limit - lowest) / 2
         spent, time = spend(now, alpha), now
     return tuple(levels)
+
+
+def find_student_levels(first: int, rounds: int, alpha: float) -> tuple[float, ...]:
+    """Return the levels for Student's distribution: :func:`find_levels`, made a little smaller where there are several looks.
+
+    With few boots, quotients at later looks hang together less than Brownian motion does, and all looks together would err 10 %
+    more often than was said.
+    """
+    return find_levels(first, rounds, alpha if first == rounds else _STUDENT * alpha)
 
 
 def _excess(points: np.ndarray, chances: np.ndarray, step: float, wanted: float, limit: float) -> float:

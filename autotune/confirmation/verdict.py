@@ -17,7 +17,7 @@ from typing import Final
 
 from autotune.baseline import pool_boots
 from autotune.confirmation.plan import FIRST_LOOK, Plan, boots_of, find_plans, is_ended
-from autotune.confirmation.spending import find_levels
+from autotune.confirmation.spending import find_student_levels
 from autotune.drift import find_drifts
 from autotune.interval import LogRatio, compare_cells, student_quantile
 from autotune.objectives import CONCURRENCIES, expected_cells, judge, latest, weight
@@ -147,7 +147,7 @@ def judge_plan(plan: Plan, trials: Sequence[TrialRecord], settings: StudySetting
     """Return what a confirmation says by now: its looks are taken again, one after the other, each with what it knew then."""
     by_round = _group(plan, trials)
     verdicts = {number: LeaderVerdict(number, Outcome.OPEN, "no round is through yet") for number in plan.leaders}
-    levels = find_levels(FIRST_LOOK, plan.rounds, plan.alpha / len(plan.leaders))
+    levels = find_student_levels(FIRST_LOOK, plan.rounds, plan.alpha / len(plan.leaders))
     through, baseline_boots = 0, 0
     missing: list[int | None] = []
     is_decided = False

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from autotune.benchmark.benchmark import CANARY_REQUESTS, CANARY_TOKENS
+from autotune.confirmation.due import find_due
 from autotune.doctor.finding import Judgement, ok, warning
 from autotune.eta import Durations, learn_durations
 from autotune.evaluation.problem_source import count_problems
@@ -18,7 +19,7 @@ from autotune.interval import ASSUMED_SPREAD
 from autotune.settings import BenchmarkSettings, CellSettings, StudySettings
 from autotune.trial import TrialKind, TrialRecord, TrialState
 from autotune.tuner.limits import Limits
-from autotune.tuner.timekeeper import BASELINE_BOOTS
+from autotune.tuner.timekeeper import BASELINE_BOOTS, SHARE_FOR_CONFIRMATION
 
 ASSUMED_TOKENS_PER_S: Final = 30.0
 """Decode speed of one request, while none was measured."""
@@ -52,6 +53,7 @@ class Expectation:
         total_s: all boots, all trials and the restore; ``None`` when only time ends the night.
         end: when the server serves as found again; ``None`` when nothing says.
         latest_start: the latest moment at which these trials can begin and still be back in time.
+        confirmation_boots: boots of a confirmation after the search, at most.
     """
 
     load: Estimate
@@ -62,6 +64,7 @@ class Expectation:
     total_s: float | None
     end: datetime | None
     latest_start: datetime | None
+    confirmation_boots: int = 0
 
 
 def expect(
@@ -72,7 +75,7 @@ def expect(
     journal_load_s: float | None,
     now: datetime,
 ) -> Expectation:
-    """Estimate a night: boots times loading plus measuring, then the restore.
+    """Estimate a night: boots times loading plus measuring, those of a confirmation and its soak too, then the restore.
 
     Times of this study's own trials come first; else the load time that the journal shows of the server that runs now;
     else the settings, which bound it.
@@ -92,11 +95,15 @@ def expect(
     baselines = count_baselines(trials)
     left = None if limits.trials is None else max(limits.trials - counted, 0)
     baselines_left = max(BASELINE_BOOTS - baselines, 0) if left is None or left > 1 else max(1 - baselines, 0)
-    total_s = None if left is None else (left + baselines_left) * trial_s + load.seconds
+    is_confirmed = left == 0 and find_due(trials, settings) is None
+    boots = 0 if is_confirmed else settings.confirmation_boots
+    confirming_s = boots * trial_s + (settings.soak_s if boots else 0.0)
+    total_s = None if left is None else (left + baselines_left) * trial_s + confirming_s + load.seconds
     time_s = limits.left_s(0.0, now)
     fitting = None
     if time_s is not None:
-        fitting = max(math.floor((time_s - load.seconds - baselines_left * trial_s) / trial_s), 0)
+        kept_s = min(confirming_s, SHARE_FOR_CONFIRMATION * time_s)
+        fitting = max(math.floor((time_s - load.seconds - baselines_left * trial_s - kept_s) / trial_s), 0)
     ends = [seconds for seconds in (total_s, time_s) if seconds is not None]
     needed_s = (1 + baselines_left) * trial_s + load.seconds if total_s is None else total_s
     return Expectation(
@@ -106,6 +113,7 @@ def expect(
         trials=left,
         fitting=fitting,
         total_s=total_s,
+        confirmation_boots=boots,
         end=now + timedelta(seconds=min(ends)) if ends else None,
         latest_start=None if limits.until is None else limits.until.astimezone() - timedelta(seconds=needed_s),
     )
@@ -184,8 +192,11 @@ def judge_end(expected: Expectation, limits: Limits) -> Judgement:
     if expected.total_s is None or expected.end is None or expected.trials is None:
         return ok(f"it ends when every configuration was measured; a trial is {basis}")
     latest = _say_latest(expected)
+    confirming = ""
+    if expected.confirmation_boots:
+        confirming = f" and {render_count(expected.confirmation_boots, 'boot')} to confirm what they find"
     return ok(
-        f"{render_count(expected.trials, 'trial')} take {render_duration(expected.total_s)}: a trial is {basis}"
+        f"{render_count(expected.trials, 'trial')}{confirming} take {render_duration(expected.total_s)}: a trial is {basis}"
         + (f"; {latest}" if latest else "")
     )
 

@@ -20,7 +20,7 @@ from autotune.initial_study.request_lengths import FEWEST_BATCHES
 from autotune.initial_study.workload import Workload, plan_workload
 from autotune.search_space import search_space_of
 from autotune.search_space_file import NONE_WORD, IntParameter
-from autotune.settings import DeploymentSettings, parse_settings
+from autotune.settings import CONFIRMATION_BOOTS, SOAK_S, DeploymentSettings, parse_settings
 from autotune.trial import ParameterValue
 
 SHORTEST_READY_S: Final = 1800.0
@@ -79,6 +79,7 @@ def write_study(facts: Facts, deployment: DeploymentSettings, name: str) -> Init
         *_baseline(facts, fit),
         *_benchmark(facts, plan, sampling, sampled_by),
         *_evaluation(facts, plan, sampling),
+        *_confirmation(),
         *_comment(
             f"What is searched: the packaged search space {choice.family.space}, narrowed to what this server takes and widened "
             f"to what it runs; {fit.space.size} configurations differ."
@@ -262,6 +263,17 @@ def _evaluation(facts: Facts, plan: Workload, sampling: Sampling) -> Iterator[st
     yield ""
     yield "[evaluation.sampling]"
     yield from _sampling(facts, sampling)
+    yield ""
+
+
+def _confirmation() -> Iterator[str]:
+    yield from _comment(
+        "The best of many trials is lucky: it and the baseline are booted again after the search, so often together, and only a "
+        "gain that shows in these boots is recommended. Then it is loaded for long: some servers die only after thousands of steps."
+    )
+    yield "[confirmation]"
+    yield f"boots = {CONFIRMATION_BOOTS}"
+    yield f"soak_s = {SOAK_S}"
     yield ""
 
 

@@ -21,7 +21,7 @@ BASELINE_BOOTS: Final = 3
 
 _FEWEST_TRIALS_FOR_MIDDLE = 4
 
-_SHARE_FOR_CONFIRMATION: Final = 1 / 3
+SHARE_FOR_CONFIRMATION: Final = 1 / 3
 """Of the time of a command, kept for the confirmation of a leader; what does not fit is left to the next command."""
 
 
@@ -107,7 +107,7 @@ class Timekeeper:
         kept_s = 0.0
         if self._has_leader and (left_s := self._left_s()) is not None:
             wanted_s = self._durations.confirming_s(self._boots_left, self._soak_left_s) or 0.0
-            kept_s = min(wanted_s, _SHARE_FOR_CONFIRMATION * (self._elapsed_s() + left_s))
+            kept_s = min(wanted_s, SHARE_FOR_CONFIRMATION * (self._elapsed_s() + left_s))
         what = "another trial, the confirmation and the restore" if kept_s else "another trial and the restore"
         return self._find_lateness(what, self._needed_s() + kept_s)
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
-from autotune.confirmation.spending import find_levels, spend
+from autotune.confirmation.spending import find_levels, find_student_levels, spend
+from autotune.interval import student_quantile
 
 
 def test_one_look_has_the_whole_level():
@@ -49,6 +50,22 @@ def test_random_walks_without_a_gain_cross_as_often_as_was_said():
         crossed |= sums[:, done - 1] / math.sqrt(done) >= -ndtri(level)
 
     assert crossed.mean() == pytest.approx(alpha, abs=3 * math.sqrt(alpha / len(sums)))
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 5, 8])
+def test_few_boots_with_unknown_noise_err_no_more_often_than_was_said(rounds: int):
+    """Two sides without a difference, looked at after every round from the second on, their variance pooled."""
+    alpha, nights = 0.05, 60_000
+    boots = np.random.default_rng(rounds).normal(size=(nights, 2, rounds))
+    crossed = np.zeros(nights, dtype=bool)
+    for done, level in zip(range(2, rounds + 1), find_student_levels(2, rounds, alpha), strict=True):
+        seen = boots[:, :, :done]
+        error = np.sqrt(seen.var(axis=2, ddof=1).mean(axis=1) * 2 / done)
+        difference = seen[:, 0].mean(axis=1) - seen[:, 1].mean(axis=1)
+        crossed |= difference / error > student_quantile(2 * done - 2, level)
+
+    assert crossed.mean() <= alpha + 3 * math.sqrt(alpha / nights)
+    assert crossed.mean() >= 0.9 * alpha
 
 
 @pytest.mark.parametrize(("first", "rounds", "alpha"), [(0, 3, 0.05), (4, 3, 0.05), (2, 3, 0.0), (2, 3, 0.6)])

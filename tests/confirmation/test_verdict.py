@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune.confirmation.plan import Plan
-from autotune.confirmation.spending import find_levels
+from autotune.confirmation.spending import find_student_levels
 from autotune.confirmation.verdict import Outcome, Verdict, judge_all, judge_plan, predict
 from autotune.interval import LogRatio, student_quantile
 from autotune.trial import BootCondition, Figure, TrialRecord, TrialState
@@ -71,7 +71,7 @@ def test_the_bounds_are_those_of_student_at_the_level_of_the_look():
     logs = [[math.log(speeds[who]) for speeds in boots] for who in (None, 1)]
     means = [sum(side) / 3 for side in logs]
     variance = sum((log - mean) ** 2 for side, mean in zip(logs, means, strict=True) for log in side) / 4
-    half = student_quantile(4, find_levels(2, 3, 0.05)[-1]) * math.sqrt(variance * 2 / 3)
+    half = student_quantile(4, find_student_levels(2, 3, 0.05)[-1]) * math.sqrt(variance * 2 / 3)
 
     assert gain is not None
     assert gain.low == pytest.approx(means[1] - means[0] - half)
@@ -196,7 +196,7 @@ def test_several_leaders_share_the_error():
     rounds: list[dict[int | None, float]] = [{None: 100, 1: 103, 2: 104}, {None: 103, 1: 108, 2: 101}]
     trials = [make_baseline(), LEADER, make_boot(2, 129, 520), *confirm(plan, rounds)]
 
-    assert judge_plan(plan, trials, SETTINGS).of(2).level == pytest.approx(find_levels(2, 3, 0.025)[0])
+    assert judge_plan(plan, trials, SETTINGS).of(2).level == pytest.approx(find_student_levels(2, 3, 0.025)[0])
 
 
 def test_a_leader_that_is_out_is_not_booted_again_while_another_goes_on():

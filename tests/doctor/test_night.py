@@ -20,7 +20,7 @@ from autotune.doctor.night import (
 )
 from autotune.export.findings import Noise, smallest_gain
 from autotune.interval import ASSUMED_SPREAD
-from autotune.settings import EvaluationSettings
+from autotune.settings import ConfirmationSettings, EvaluationSettings
 from autotune.trial import TrialKind, TrialRecord
 from autotune.tuner.limits import Limits
 from tests.records import STUDY, make_boot, make_settings, make_trial
@@ -199,3 +199,24 @@ def test_until_three_boots_were_seen_their_spread_is_assumed_and_said_to_be(nois
     assert f"{100 * smallest_gain(3, ASSUMED_SPREAD, 20):.0f} % for the best of 20 trials" in judged.found
     assert f"{100 * gain:.0f} % for a configuration that is named before" in judged.found
     assert "assuming that boots differ by 5 %" in judged.found
+
+
+def test_boots_that_confirm_and_their_soak_are_in_the_night():
+    confirmation = ConfirmationSettings(boots=6, soak_s=600.0)
+    settings = SETTINGS.model_copy(update={"confirmation": confirmation})
+    limits = Limits(trials=20)
+    plain, confirmed = (expect(each, limits, (), journal_load_s=615, now=NOW) for each in (SETTINGS, settings))
+
+    assert plain.total_s is not None
+    assert confirmed.total_s == pytest.approx(plain.total_s + 6 * (615 + assume_measuring_s(SETTINGS)) + 600)
+    assert "20 trials and 6 boots to confirm what they find take" in judge_end(confirmed, limits).found
+
+
+def test_at_most_a_third_of_the_time_is_kept_to_confirm():
+    settings = SETTINGS.model_copy(update={"confirmation": ConfirmationSettings(boots=40, soak_s=0.0)})
+    limits = Limits(duration_s=8 * 3600.0)
+    plain, confirmed = (expect(each, limits, (), journal_load_s=615, now=NOW) for each in (SETTINGS, settings))
+
+    assert plain.fitting is not None
+    assert confirmed.fitting is not None
+    assert 0 < confirmed.fitting < plain.fitting

@@ -75,6 +75,8 @@ def render_study(
         "enabled = false",
         "[objectives]",
         "max_context_loss = 1.0",  # a busy machine makes no verdict
+        "[confirmation]",
+        "boots = 0",  # a night as short as it can be
         "[evaluation]",
         *_render_keys({"enabled": evaluation, "problems": 4, "max_tokens": 48}),
     ]

@@ -115,7 +115,7 @@ class Imagined:
         self.interruption = Interruption()
 
     def __call__(self, limits: Limits) -> NightOutcome:
-        return self._conduct(limits, lambda night, _study: night.run())
+        return self.conduct(limits, lambda night, _study: night.run())
 
     def confirm(self, leaders: Sequence[int], boots: int | None, limits: Limits = Limits(trials=0)) -> NightOutcome:  # noqa: B008  # frozen
         """Run a confirmation alone."""
@@ -125,9 +125,9 @@ class Imagined:
             assert plan is not None
             return night.confirm(plan)
 
-        return self._conduct(limits, confirm)
+        return self.conduct(limits, confirm)
 
-    def _conduct(self, limits: Limits, conduct: Callable[[Night, Study], NightOutcome]) -> NightOutcome:
+    def conduct(self, limits: Limits, conduct: Callable[[Night, Study], NightOutcome]) -> NightOutcome:
         self.folder.mkdir(exist_ok=True)
         if not (self.folder / DATABASE_NAME).exists():
             (self.folder / DATABASE_NAME).write_bytes(_empty_database())
