@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autotune import tuner
 from autotune.cli.display import PlainDisplay
@@ -115,10 +116,15 @@ def compare_recorded(stem: Path) -> Iterator[Comparison]:
                 yield Comparison(tree, *found, row["accept_length"], equal)
 
 
+def _count(text: DraftedText, budget: int, topk: int) -> NDArray[np.uint8]:
+    """Count what trees of one topk accept after each draft ``[drafts, budget]``."""
+    ranks = rank_text(text.tokens, text.places, text.text)
+    return count_accepted(text.logprobs, ranks, topks=[topk], largest_budget=budget, positions=POSITIONS)[:, 0]
+
+
 def keep_steps(text: DraftedText, budget: int, topk: int) -> DraftedText:
     """Keep the drafts that a run of one tree would have logged."""
-    ranks = rank_text(text.tokens, text.places, text.text)
-    accepted = count_accepted(text.logprobs, ranks, topks=[topk], largest_budget=budget, positions=POSITIONS)[:, 0, -1]
+    accepted = _count(text, budget, topk)[:, -1]
     place, visited = 0, []
     while place < len(text.text) - 1:
         visited.append(place)
@@ -130,10 +136,12 @@ def render_gaps(stem: Path) -> Iterator[str]:
     """Yield what logs of small trees miss, against a log with a draft after every token."""
     whole = load_texts(stem, None)
     exact = walk(whole, topks=[4], largest_budget=64, positions=POSITIONS)
-    yield "| log of a run at | budget | steps in gaps | log accept length is off by | over that share |"
-    yield "| --- | --- | --- | --- | --- |"
+    yield "| log of a run at | budget | steps in gaps | log accept length is off by | over that share | mean over steps is off by |"
+    yield "| --- | --- | --- | --- | --- | --- |"
     for logger in LOGGERS:
-        walks = walk([keep_steps(text, *logger) for text in whole], topks=[4], largest_budget=64, positions=POSITIONS)
+        kept = [keep_steps(text, *logger) for text in whole]
+        walks = walk(kept, topks=[4], largest_budget=64, positions=POSITIONS)
+        means = 1 + np.concatenate([_count(text, 64, 4) for text in kept]).mean(0)
         for budget in (4, 8, 16, 32, 64):
             tokens, steps, redirected = (
                 each[:, 0, budget - 1].sum() for each in (walks.tokens, walks.steps, walks.redirected)
@@ -141,7 +149,8 @@ def render_gaps(stem: Path) -> Iterator[str]:
             true = exact.tokens[:, 0, budget - 1].sum() / exact.steps[:, 0, budget - 1].sum()
             bias, share = math.log(tokens / steps / true), redirected / steps
             ratio = f"{bias / share:+.3f}" if share else "none"
-            yield f"| {logger[0]}/{logger[1]} | {budget}/4 | {share:.0%} | {bias:+.3f} | {ratio} |"
+            mean = math.log(means[budget - 1] / true)
+            yield f"| {logger[0]}/{logger[1]} | {budget}/4 | {share:.0%} | {bias:+.3f} | {ratio} | {mean:+.3f} |"
 
 
 def make_settings(path: Path, temperature: float) -> StudySettings:
