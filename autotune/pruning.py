@@ -1,16 +1,18 @@
 """Can this trial still reach the front? Pure; Optuna's own pruning refuses studies with several objectives.
 
 The speeds of a trial hang together, so a finished cell bounds an unmeasured one by the best ratio of the two that any
-complete trial has shown. Towards lower concurrency its accept length bounds it too: a drafter that guesses badly in one
-cell guesses badly in all, and tokens/s per accepted token is steps per second, which at low concurrency hardly depends on
-the tree (the weights are read once either way). Each is an optimistic bound, the lowest holds.
+complete trial has shown. Towards lower concurrency its accept length does so instead, where it is known: a drafter that
+guesses badly in one cell guesses badly in all, and tokens/s per accepted token is steps per second, which at low
+concurrency hardly depends on the tree (the weights are read once either way). A ratio of speeds does depend on it: a tree
+that is larger than any complete one loses more at high concurrency than they did, and would be bounded too low. The lowest
+bound holds.
 A constraint counts as met until it is measured.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -129,19 +131,21 @@ def _bound_cell(
     """Return the lowest of the optimistic bounds of an unmeasured cell; ``None`` when there is too little history."""
     bounds = []
     for cell, measurement in measured.items():
-        for index, signal in _signals(measurement, target):
-            ratios = []
-            for other in complete:
-                theirs = {item.cell: item for item in other.cells}
-                if cell in theirs and target in theirs and (seen := dict(_signals(theirs[cell], target)).get(index)):
+        by_accept_length = measurement.accept_length is not None and target.concurrency < cell.concurrency
+        signal = _signal(measurement, by_accept_length=by_accept_length)
+        ratios = []
+        for other in complete:
+            theirs = latest(other.cells)
+            if cell in theirs and target in theirs:
+                seen = _signal(theirs[cell], by_accept_length=by_accept_length)
+                if seen is not None:
                     ratios.append(theirs[target].decode_tokens_per_s.value / seen)
-            if len(ratios) >= MIN_HISTORY:
-                bounds.append(signal * max(ratios))
+        if signal is not None and len(ratios) >= MIN_HISTORY:
+            bounds.append(signal * max(ratios))
     return min(bounds, default=None)
 
 
-def _signals(measurement: CellMeasurement, target: Cell) -> Iterator[tuple[str, float]]:
-    """Yield what a finished cell tells about another: its speed and, towards lower concurrency, its accept length."""
-    yield "speed", measurement.decode_tokens_per_s.value
-    if measurement.accept_length is not None and target.concurrency < measurement.cell.concurrency:
-        yield "accept length", measurement.accept_length.value
+def _signal(measurement: CellMeasurement, *, by_accept_length: bool) -> float | None:
+    """Return what a finished cell tells about another: its accept length or its speed; ``None`` when unknown."""
+    figure = measurement.accept_length if by_accept_length else measurement.decode_tokens_per_s
+    return None if figure is None else figure.value

@@ -40,7 +40,7 @@ def test_a_trial_that_cannot_reach_the_front_is_stopped_with_the_figures_that_sa
     """case 44: stopped by our own rule, with a reason, after a stage."""
     decision = decide(open_trial(make_cell(32, 200.0, accept_length=1.5)), HISTORY, SETTINGS)
 
-    # From its speed 200 * 120/420 = 57, from its accept length 1.5 * 120/3.5 = 51: the lower holds.
+    # By its accept length: 1.5 * 120/3.5 = 51.
     assert decision.prune
     assert decision.bound_c1 == pytest.approx(1.5 * 120 / 3.5)
     assert decision.bound_c32 == pytest.approx(200.0)
@@ -68,8 +68,29 @@ def test_a_drafter_that_guesses_well_goes_on_although_its_first_cell_is_slow():
     # Slow at C=32, but with 8 tokens a step it may be the fastest at C=1.
     decision = decide(open_trial(make_cell(32, 395.0, accept_length=8.0)), HISTORY, make_settings())
 
-    assert decision.bound_c1 == pytest.approx(395 * 120 / 420)
-    assert not decide(open_trial(make_cell(32, 440.0, accept_length=8.0)), HISTORY, SETTINGS).prune
+    assert decision.bound_c1 == pytest.approx(8 * 120 / 3.5)
+    assert not decision.prune
+
+
+def test_a_larger_tree_than_any_before_is_not_bounded_by_how_their_speeds_relate():
+    """Chains lose little at C=32; a tree that loses half there may be the fastest at C=1 all the same."""
+    chains = make_history([(100, 400, 2.5), (95, 390, 2.4), (90, 380, 2.3)])
+
+    decision = decide(open_trial(make_cell(32, 200.0, accept_length=4.0)), chains, SETTINGS)
+
+    assert decision.bound_c1 == pytest.approx(4 * 100 / 2.5)
+    assert not decision.prune
+
+
+def test_an_accept_length_that_too_few_others_have_bounds_nothing():
+    without = [
+        replace(trial, cells=tuple(replace(cell, accept_length=None) for cell in trial.cells)) for trial in HISTORY
+    ]
+
+    decision = decide(open_trial(make_cell(32, 200.0, accept_length=1.5)), without, SETTINGS)
+
+    assert decision.bound_c1 is None
+    assert not decision.prune
 
 
 def test_with_too_little_history_nothing_is_stopped():
@@ -184,7 +205,7 @@ def test_the_margin_follows_the_spread_between_boots():
     assert find_margin(HISTORY, SETTINGS) == SETTINGS.pruning.margin
     # Logs 0.15 apart: standard deviation 0.15 over three boots; the first one of the history is at the middle.
     assert find_margin(boots, SETTINGS) == pytest.approx(math.expm1(1.645 * math.sqrt(2) * 0.1496), rel=1e-3)
-    slow = open_trial(make_cell(32, 350.0, accept_length=8.0))
+    slow = open_trial(make_cell(32, 350.0, accept_length=3.0))
     assert decide(slow, HISTORY, SETTINGS).prune
     assert not decide(slow, [*boots, *HISTORY[1:]], SETTINGS).prune
 
