@@ -26,6 +26,8 @@ _CEILING: Final = (math.log(4.0), 0.7)
 _SHARPNESS: Final = (math.log(1.5), 0.3)
 """The same of the power by which the limits combine: 2 where every node is as hard as the other, 1 where places differ much."""
 
+_CAP: Final = 4.0
+
 _NODE_SHARE: Final = (math.log(0.015), 1.2)
 """Time that one node more takes as a share of a step without any: 0.001 at one request on a large GPU, 0.03 at many."""
 
@@ -81,9 +83,10 @@ def fit_curve(shape: Shape, prior: tuple[Vector, Vector], rows: Rows, values: Ve
 def accept_shape(encoding: Encoding) -> tuple[Shape, tuple[Vector, Vector]]:
     """Return the log accept length in the budget and the prior of its three coefficients; constant without a budget.
 
-    Of b nodes no more than p b are accepted, of a block of k tokens no more than p (k - 1), and never more than a ceiling g;
-    the three limits combine to (sum of their powers -q) to the power -1/q. Plain rows, where the accept length is 1, are
-    meaningless here.
+    Of b nodes no more than p b are accepted, and never more than a ceiling g; both limits combine to (sum of their powers -q)
+    to the power -1/q. Nodes beyond the depth k of the block can only widen a tree: of b > k nodes as many count as the
+    geometric mean of b and k. And never more than k are accepted, which is combined by the power 4. Plain rows, where the
+    accept length is 1, are meaningless here.
     """
     if encoding.budget is None:
         count = len(encoding)
@@ -92,20 +95,22 @@ def accept_shape(encoding: Encoding) -> tuple[Shape, tuple[Vector, Vector]]:
             return np.full(count, theta[0]), np.ones((count, 1))
 
         return constant, (np.array([math.log(3.0)]), np.array([1.0]))
-    nodes = np.log(np.maximum(encoding.budget, 1.0))
-    depths = None if encoding.block is None else np.log(np.maximum(encoding.block - 1, 1.0))
+    nodes = np.maximum(encoding.budget, 1.0)
+    depths = np.full(len(nodes), np.inf) if encoding.block is None else np.maximum(encoding.block - 1, 1.0)
+    counting = np.log(np.where(nodes > depths, np.sqrt(nodes * depths), nodes))
 
     def saturating(theta: Vector) -> tuple[Vector, Matrix]:
-        share, ceiling, power = theta[0], theta[1], np.exp(theta[2])
-        limits = [share + nodes, np.full(len(nodes), ceiling), *([] if depths is None else [share + depths])]
-        stacked = np.stack(limits)
-        terms = np.exp(-power * stacked)
+        first, ceiling, power = theta[0], theta[1], np.exp(theta[2])
+        limits = np.stack((first + counting, np.full(len(nodes), ceiling)))
+        terms = np.exp(-power * limits)
         total = terms.sum(axis=0)
-        log_accepted = -np.log(total) / power
+        free = -np.log(total) / power
         parts = terms / total
-        accepted = np.exp(log_accepted)
-        slopes = np.stack((1 - parts[1], parts[1], np.sum(parts * stacked, axis=0) - log_accepted), axis=1)
-        return np.log1p(accepted), slopes * (accepted / (1 + accepted))[:, None]
+        slopes = np.stack((parts[0], parts[1], np.sum(parts * limits, axis=0) - free), axis=1)
+        below = np.exp(-_CAP * free)
+        bound = below + depths**-_CAP
+        accepted = bound ** (-1 / _CAP)
+        return np.log1p(accepted), slopes * (below / bound * accepted / (1 + accepted))[:, None]
 
     priors = (_FIRST_SHARE, _CEILING, _SHARPNESS)
     return saturating, (np.array([mean for mean, _ in priors]), np.array([spread for _, spread in priors]))
