@@ -38,6 +38,11 @@ class LoggedAnswer:
     prompt_tokens: int | None = None
     drafts: dict[int | None, list[_Draft]] = field(default_factory=dict)
 
+    @property
+    def longest_context(self) -> int:
+        """Context positions before the last draft."""
+        return (self.prompt_tokens or 0) + max((draft[0] for draft in self.drafts.get(None, ())), default=0)
+
     def with_window(self, window: int | None) -> DraftedText | None:
         """Return the text with the drafts of one window; ``None`` when the log does not hold all of them.
 

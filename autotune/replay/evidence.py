@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from pydantic import TypeAdapter
@@ -50,8 +50,13 @@ def replay(
     blocks = sorted({shape.block for shape in shapes if shape.block <= depths + 1})
     widest = max((shape.window for shape in shapes), key=_width)
     windows = sorted({shape.window for shape in shapes}, key=_width, reverse=True)
-    tables = []
+    reach = max(answer.longest_context for each in answers.values() for answer in each)
+    tables: list[AcceptLengthTable] = []
     for window, block in itertools.product(windows, blocks):
+        whole = next((table for table in tables if (table.window, table.block) == (widest, block)), None)
+        if whole is not None and _width(window) >= reach:  # it acts nowhere
+            tables.append(replace(whole, window=window))
+            continue
         parts: list[AcceptLengthTable] = []
         for each in answers.values():
             texts = [answer.with_window(None if window == widest else window) for answer in each]

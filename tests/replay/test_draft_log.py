@@ -33,7 +33,7 @@ def test_requests_are_told_apart_and_their_texts_put_together():
     a, b = read_answers(LOG, "log")
 
     assert a.text == [5, 20, 21, 40]
-    assert a.prompt_tokens == 10
+    assert (a.prompt_tokens, a.longest_context) == (10, 12)
     assert b.text == [7, 8]
     text = a.with_window(None)
     assert text is not None
