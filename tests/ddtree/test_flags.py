@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -205,8 +206,9 @@ def test_what_a_draft_log_holds_can_be_chosen(tmp_path: Path) -> None:
 def test_a_draft_log_of_what_no_drafter_has_is_refused(
     tmp_path: Path, given: dict[str, FlagValue], reason: str
 ) -> None:
+    values: dict[str, Any] = {"draft_log": str(tmp_path / "log"), **given}
     with pytest.raises(ValueError, match=reason):
-        ddtree(**{"draft_log": str(tmp_path / "log"), **given})
+        ddtree(**values)
 
 
 def test_the_largest_numbers_are_accepted() -> None:

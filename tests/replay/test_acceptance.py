@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +20,7 @@ FINE = st.floats(-6.0, 0.0)
 
 
 @st.composite
-def _drafts(draw):
+def _drafts(draw: st.DrawFn) -> tuple[list[list[float]], list[int]]:
     """Log-probabilities of one draft, descending by rank, and the ranks of a text."""
     positions, width = draw(st.integers(1, 5)), draw(st.integers(1, 4))
     values = draw(st.sampled_from([COARSE, FINE]))
@@ -26,7 +29,7 @@ def _drafts(draw):
     return rows, ranks
 
 
-def accepted_by_tree(rows, ranks, budget):
+def accepted_by_tree(rows: Sequence[Sequence[float]], ranks: Sequence[int], budget: int) -> int:
     """Walk the embedded server's own tree along the ranks of the text."""
     tree = best_first_tree(rows, budget)
     children = {
@@ -40,7 +43,7 @@ def accepted_by_tree(rows, ranks, budget):
 
 @settings(deadline=None, max_examples=150)
 @given(_drafts())
-def test_every_tree_accepts_what_its_nodes_hold(draft):
+def test_every_tree_accepts_what_its_nodes_hold(draft: tuple[list[list[float]], list[int]]):
     rows, ranks = draft
     topks = range(1, len(rows[0]) + 1)
 
@@ -55,7 +58,7 @@ def test_drafts_are_counted_independently_of_each_other():
     rng = np.random.default_rng(3)
     logprobs = -np.sort(rng.exponential(1.0, (60, 6, 3)), axis=2)
     ranks = rng.integers(-1, 3, (60, 6))
-    options = {"topks": [2, 3], "largest_budget": BUDGET, "positions": 6}
+    options: dict[str, Any] = {"topks": [2, 3], "largest_budget": BUDGET, "positions": 6}
 
     together = count_accepted(logprobs, ranks, **options)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from autotune.replay.chain_walk import walk
+from autotune.replay.chain_walk import DraftedText, walk
 from tests.replay.drafts import drafted, random_texts
 
 
-def counts(text, budget, **options):
-    walks = walk([text], topks=[1], largest_budget=4, positions=3, **options)
+def counts(text: DraftedText, budget: int) -> tuple[int, ...]:
+    walks = walk([text], topks=[1], largest_budget=4, positions=3)
     return tuple(int(each[0, 0, budget - 1]) for each in (walks.tokens, walks.steps, walks.redirected))
 
 
@@ -48,7 +50,7 @@ def test_a_text_without_a_draft_behind_it_has_no_steps_there():
 
 def test_each_text_is_walked_by_itself():
     texts = random_texts(1, 5)
-    options = {"topks": [1, 2, 4], "largest_budget": 12, "positions": 7}
+    options: dict[str, Any] = {"topks": [1, 2, 4], "largest_budget": 12, "positions": 7}
 
     together = walk(texts, **options)
 

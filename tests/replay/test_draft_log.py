@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -10,11 +11,11 @@ from autotune.errors import MeasurementError
 from autotune.replay.draft_log import read_answers
 
 
-def line(rid="a#1", **fields) -> bytes:
+def line(rid: str = "a#1", **fields: Any) -> bytes:
     return json.dumps({"rid": rid, **fields}).encode() + b"\n"
 
 
-def draft(rid, position, first, committed=None, **fields):
+def draft(rid: str, position: int, first: int, committed: list[int] | None = None, **fields: Any) -> bytes:
     fields |= {} if committed is None else {"committed": committed}
     tokens, logprobs = [[first, 1], [first + 1, 1]], [[-0.1, -3.0], [-0.2, -4.0]]
     return line(rid, position=position, tokens=tokens, logprobs=logprobs, **fields)
@@ -53,8 +54,9 @@ def test_a_smaller_window_has_its_own_drafts_where_it_acts_and_else_those_of_the
     ]
     (answer,) = read_answers(lines, "log")
 
-    def first_tokens(window):
+    def first_tokens(window: int | None) -> dict[int, int]:
         text = answer.with_window(window)
+        assert text is not None
         return dict(zip(text.places.tolist(), text.tokens[:, 0, 0].tolist(), strict=True))
 
     assert first_tokens(10) == {0: 20, 1: 31, 2: 41}

@@ -20,7 +20,9 @@ from tests.replay.drafts import random_texts
 SPACE = load_search_space("ddtree", proofs=frozenset({"best-first-tree"}))
 
 
-def logged(seed: int, count: int = 4, *, ranks: int = 4, windows: Sequence[int] = (), prompt: int = 100):
+def logged(
+    seed: int, count: int = 4, *, ranks: int = 4, windows: Sequence[int] = (), prompt: int = 100
+) -> list[LoggedAnswer]:
     """Answers with a draft after every token, at depth 15; those of the windows are as bad as can be."""
     answers = []
     for text in random_texts(seed, count, depths=15, ranks=ranks):
@@ -30,13 +32,15 @@ def logged(seed: int, count: int = 4, *, ranks: int = 4, windows: Sequence[int] 
     return answers
 
 
-def profile(tables: Sequence[AcceptLengthTable], number: int = 3, state: TrialState = TrialState.COMPLETE):
+def profile(
+    tables: Sequence[AcceptLengthTable], number: int = 3, state: TrialState = TrialState.COMPLETE
+) -> TrialRecord:
     stored = json.loads(json.dumps(dump_tables(tables)))
     trial = make_trial(number, None, None, kind=TrialKind.PROFILE, state=state, pass_at_1=None)
     return replace(trial, attributes={TABLES: stored})
 
 
-def lengths_of(trials: Sequence[TrialRecord]):
+def lengths_of(trials: Sequence[TrialRecord]) -> dict[str, float]:
     return {SPACE.key(item.configuration): item.accept_length for item in find_evidence(trials, SPACE)}
 
 
@@ -79,7 +83,7 @@ def test_every_configuration_that_the_profile_can_tell_has_its_accept_length():
     assert lengths["budget=15,topk=1,window=256"] == tables[2].find(15, 1)
     assert not [key for key in lengths if "window=128" in key or "topk=5" in key or "budget=0" in key]
     assert len(lengths) == sum(
-        item["budget"] != 0 and item["topk"] <= 4 and item["window"] in (None, 512, 256)
+        item["budget"] != 0 and int(str(item["topk"])) <= 4 and item["window"] in (None, 512, 256)
         for item in SPACE.configurations
     )
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
 from autotune.replay.table import FLOOR, GAP_BIAS, AcceptLengthTable, pool, predict
 from tests.replay.drafts import drafted, random_texts
 
-ONE = {"window": None, "block": 4, "topks": [1], "largest_budget": 3}
+ONE: dict[str, Any] = {"window": None, "block": 4, "topks": [1], "largest_budget": 3}
 
 
-def table(lengths, deviations=((0.02,),), **changes):
-    fields = {"window": None, "block": 16, "texts": 2, "topks": (1,)} | changes
+def table(
+    lengths: tuple[tuple[float, ...], ...], deviations: tuple[tuple[float, ...], ...] = ((0.02,),), **changes: Any
+) -> AcceptLengthTable:
+    fields: dict[str, Any] = {"window": None, "block": 16, "texts": 2, "topks": (1,)} | changes
     return AcceptLengthTable(accept_lengths=lengths, deviations=deviations, **fields)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ class Lengths(Surface):
         return 1.0
 
 
-def logs_of(**options):
+def logs_of(**options: Any) -> dict[str, float]:
     surface = Lengths()
     found = evidence_of(surface, **options)
     return {
