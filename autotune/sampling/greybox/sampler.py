@@ -28,6 +28,9 @@ FEWEST_TRIALS: Final = 8
 _SHORTLIST: Final = 8_000
 """Configurations scored at once; of a larger space so many are drawn, then what lies near the best of them is scored."""
 
+_CAUTION: Final = 2
+"""Power of the probability that a boot works: one that does not uses up a trial and leaves less to choose by."""
+
 _BEST: Final = 8
 _NEAR: Final = 250
 
@@ -134,7 +137,7 @@ def _score(standing: Standing, model: SpeedModel, history: History, busy: Rows, 
     wider = expected_hypervolume_improvement(forecast, front, standing.reference) / area
     better = expected_merit_improvement(forecast, best, history.settings.export)
     feasible = predict_feasible(history, standing.encoding, rows)
-    score = (wider + better) * feasible / expected_seconds(history, feasible, standing.encoding, rows)
+    score = (wider + better) * feasible**_CAUTION / expected_seconds(history, feasible, standing.encoding, rows)
     if score.max() > 0:
         return np.asarray(score, dtype=np.float64)
     # Nothing is expected to improve anything: what could be the best with some luck, then.

@@ -42,7 +42,9 @@ def test_the_accept_length_rises_in_the_budget_and_never_reaches_the_block():
 
 def test_few_values_move_the_curve_and_leave_open_what_they_do_not_say():
     encoding = ENCODINGS[0]
-    rows = np.array([encoding.row(SPACE.parse(text)) for text in ("budget=4,topk=4", "budget=32,topk=4")], dtype=np.intp)
+    rows = np.array(
+        [encoding.row(SPACE.parse(text)) for text in ("budget=4,topk=4", "budget=32,topk=4")], dtype=np.intp
+    )
     values = np.log(np.array([2.2, 2.9]))
 
     curve = fit_curve(*accept_shape(encoding), rows, values, np.zeros(2))

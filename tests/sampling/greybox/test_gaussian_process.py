@@ -138,15 +138,25 @@ def test_believing_moves_no_mean_and_shrinks_the_deviation_there():
     assert believing.predict(asked)[1][0] < 0.5 * process.predict(asked)[1][0]
 
 
-def test_the_joint_distribution_has_the_deviations_of_the_single_ones():
+def test_the_joint_distribution_has_the_deviations_of_the_single_ones_where_nothing_is_rough():
     inputs, values = draw_points(6)
-    process = fit(inputs, values, np.full(6, 0.01), PRIORS)
+    theta = theta_of(0.5, [0.4, 0.6], 0.1, 0.01, effect=0.1)
+    process = GaussianProcess(inputs, values, np.full(6, 0.01), theta)
     asked, _ = draw_points(5, seed=9)
 
     mean, covariance = process.joint(asked)
 
     assert mean == pytest.approx(process.predict(asked)[0])
     assert np.sqrt(np.diag(covariance)) == pytest.approx(process.predict(asked)[1], abs=1e-6)
+
+
+def test_what_is_rough_is_in_no_joint_distribution():
+    inputs, values = draw_points(6)
+    theta = theta_of(0.5, [0.4, 0.6], 0.1, 0.01, rough=0.3)
+    process = GaussianProcess(inputs, values, np.full(6, 0.01), theta)
+    asked, _ = draw_points(5, seed=9)
+
+    assert np.all(np.sqrt(np.diag(process.joint(asked)[1])) < process.predict(asked)[1])
 
 
 def test_without_values_the_priors_speak():
