@@ -40,7 +40,7 @@ def find_levels(first: int, rounds: int, alpha: float) -> tuple[float, ...]:
     """Return the one-sided level of each look: after round ``first``, after each later one, and after the last.
 
     >>> [round(level, 4) for level in find_levels(2, 3, 0.05)]
-    [0.0164, 0.0437]
+    [0.0164, 0.0451]
 
     Args:
         first: rounds before the first look, at least one.
