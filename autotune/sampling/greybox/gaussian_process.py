@@ -152,12 +152,9 @@ class GaussianProcess:
         return np.concatenate(means), np.concatenate(deviations)
 
     def joint(self, inputs: Inputs) -> tuple[Vector, Matrix]:
-        """Return mean and covariance of the function without its rough part at several points; shapes (n,) and (n, n).
-
-        What is rough is different everywhere, so that the best of many points owes it much that no search could find.
-        """
-        cross = _parts(self.theta, inputs, self.inputs).even()
-        covariance = _parts(self.theta, inputs, inputs).even()
+        """Return mean and covariance of the function at several points; shapes (n,) and (n, n)."""
+        cross = _covariance(self.theta, inputs, self.inputs)
+        covariance = _covariance(self.theta, inputs, inputs)
         if len(self.values):
             solved = solve_triangular(self._factor, cross.T, lower=True)
             covariance = covariance - solved.T @ solved
@@ -251,15 +248,11 @@ class _Parts:
     offsets: Matrix
     basis: Matrix
 
-    def even(self) -> Matrix:
-        """Everything but the rough part."""
-        total = self.smooth + self.loose + self.offsets + self.basis
+    def total(self) -> Matrix:
+        total = self.smooth + self.loose + self.rough + self.offsets + self.basis
         for effect in self.effects:
             total += effect
         return total
-
-    def total(self) -> Matrix:
-        return self.even() + self.rough
 
 
 def _parts(theta: Vector, a: Inputs, b: Inputs) -> _Parts:

@@ -92,7 +92,7 @@ class _Part:
         return self.curve.mean[rows] + mean, deviation
 
     def draw(self, rows: Rows, normals: Matrix) -> Matrix:
-        """Return joint draws of the even part at some rows; shapes (draws, n) both."""
+        """Return joint draws at some rows; shapes (draws, n) both."""
         mean, covariance = self.process.joint(self.inputs(rows))
         values, vectors = np.linalg.eigh(covariance)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -140,7 +140,7 @@ class SpeedModel:
         return None if self._accept is None else self._predict_accept(rows)
 
     def draw(self, rows: Rows, draws: int, seed: int) -> Matrix:
-        """Return joint draws of both log speeds, without what is rough about them; shape (draws, n, 2)."""
+        """Return joint draws of both log speeds; shape (draws, n, 2)."""
         rng = np.random.default_rng(seed)
         normals = rng.standard_normal((3, draws, len(rows)))
         rest = [part.draw(rows, each) for part, each in zip(self._rest, normals[1:], strict=True)]

@@ -146,15 +146,14 @@ def test_believing_in_a_boot_moves_no_mean_and_makes_it_sure():
     assert np.all(believing.forecast(asked).deviation[0] < model.forecast(asked).deviation[0])
 
 
-def test_joint_draws_have_the_mean_of_the_forecast_and_are_no_wider():
+def test_joint_draws_have_the_mean_and_deviation_of_the_forecast():
     model = fit_model(booted(FEW))
     asked = rows("budget=30,topk=6", "budget=0", "budget=8,topk=2,window=64")
 
     draws, known = model.draw(asked, 4000, seed=1), model.forecast(asked)
 
-    assert draws.mean(axis=0) == pytest.approx(known.mean, abs=0.03)
-    assert np.all(draws.std(axis=0) < 1.1 * known.deviation + 0.01)
-    assert np.all(draws.std(axis=0)[2] > 0.5 * known.deviation[2])
+    assert draws.mean(axis=0) == pytest.approx(known.mean, abs=0.02)
+    assert draws.std(axis=0) == pytest.approx(known.deviation, rel=0.1, abs=0.002)
 
 
 def test_noise_between_boots_is_found_from_boots_that_differ():
