@@ -88,7 +88,7 @@ def test_the_export_as_data_is_json_and_nothing_else(run):
         "arguments": [],
         "environment": {"SGLANG_DDTREE_MAX_TOPK": None},
         "reason": "named by hand with --trial",
-        "proof": {"is_proven": False, "why": NOT_PROVEN.removeprefix("not proven: ")},
+        "proof": {"is_proven": False, "verdict": "not proven", "why": NOT_PROVEN.removeprefix("not proven: ")},
     }
 
 

@@ -110,6 +110,7 @@ def test_status_as_data_is_json_and_nothing_else(run):
         "counted",
         "states",
         "baseline",
+        "confirmations",
         "recommendation",
         "front",
         "noise",
@@ -137,6 +138,7 @@ def test_status_as_data_is_json_and_nothing_else(run):
     assert [trial["number"] for trial in data["trials"]] == list(range(9))
     assert set(data["trials"][3]) == {
         "number",
+        "confirmation",
         "kind",
         "state",
         "configuration",
