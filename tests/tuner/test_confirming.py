@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -33,7 +33,6 @@ class Speeds:
 
     gains: list[float]
     boots: int = 0
-    seen: list[object] = field(default_factory=list)
 
     def __call__(self, configuration: Configuration, concurrency: int) -> float:
         if configuration["budget"] != 0:
@@ -132,7 +131,6 @@ def test_the_same_command_again_boots_nothing_more_once_it_is_decided(tmp_path: 
 
 def test_time_is_kept_for_the_confirmation_and_the_host_is_back_in_time(tmp_path: Path):
     night = night_of(tmp_path, [1.1])
-    night.settings = night.settings.model_copy(update={"export": night.settings.export})
     started = night.clock.now()
     until = started + timedelta(seconds=300)
     night(Limits(until=until))
