@@ -263,8 +263,14 @@ def _parts(theta: Vector, a: Inputs, b: Inputs) -> _Parts:
     size, loose = math.exp(2 * theta[0]), np.outer(a.loose, b.loose)
     effects = []
     for column in range(columns):
-        apart = np.abs(a.x[:, None, column] - b.x[None, :, column]) / _EFFECT_LENGTH
-        effects.append(math.exp(2 * theta[1 + columns + column]) * is_same_group * _matern(apart))
+        one, place = np.unique(
+            a.x[:, column], return_inverse=True
+        )  # a column has few values: one exponential for each pair
+        two, other = np.unique(b.x[:, column], return_inverse=True)
+        table = math.exp(2 * theta[1 + columns + column]) * _matern(
+            np.abs(one[:, None] - two[None, :]) / _EFFECT_LENGTH
+        )
+        effects.append(table[np.ix_(place, other)] * is_same_group)
     rough = np.exp(-_distances(a.x, b.x, np.full(columns, 1 / _ROUGH_LENGTH)))
     return _Parts(
         distance,
