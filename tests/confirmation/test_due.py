@@ -12,8 +12,8 @@ from autotune.trial import TrialState
 from tests.confirmation.boots import PLAN, confirm, make_baseline, make_boot, soaked
 from tests.records import make_settings
 
-SETTINGS = make_settings(confirmation=ConfirmationSettings(boots=6))
-SOAKED = make_settings(confirmation=ConfirmationSettings(boots=6, soak_s=60.0))
+SETTINGS = make_settings(confirmation=ConfirmationSettings(boots=6, alpha=0.05))
+SOAKED = make_settings(confirmation=ConfirmationSettings(boots=6, alpha=0.05, soak_s=60.0))
 SEARCH = [make_baseline(), make_boot(1, 130, 520), make_boot(2, 110, 440)]
 GAIN: list[dict[int | None, float]] = [{None: 100, 1: 120}, {None: 101, 1: 121}]
 NO_GAIN: list[dict[int | None, float]] = [{None: 100, 1: 104}, {None: 108, 1: 106}, {None: 100, 1: 103}]
@@ -70,7 +70,7 @@ def test_what_somebody_asked_for_and_was_cut_off_goes_on():
 
 
 def test_a_study_that_confirms_nothing_by_itself_has_six_boots_when_asked():
-    assert find_asked(SEARCH, make_settings(), (), None) == PLAN
+    assert find_asked(SEARCH, make_settings(confirmation=ConfirmationSettings(alpha=0.05)), (), None) == PLAN
 
 
 def test_nothing_is_confirmed_where_nothing_is_ahead():
