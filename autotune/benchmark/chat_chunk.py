@@ -6,6 +6,7 @@ Chunks are untrusted: whatever is not what it should be is left out, and nothing
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NamedTuple
 
 import orjson
@@ -14,6 +15,8 @@ DONE = b"[DONE]"
 """Data of the event that ends a stream."""
 
 _LONGEST_ERROR = 300
+_TITLE, _LONGEST_HEAD = re.compile(r"<title>\s*([^<]{1,200}?)\s*</title>", re.IGNORECASE), 4000
+"""What a web page is called, and where that stands."""
 
 
 class Usage(NamedTuple):
@@ -90,6 +93,9 @@ def parse_chunk(data: bytes) -> ChatChunk:
     if len(delta) == 1 and type(content) is str:  # most chunks
         return ChatChunk(content, "", "", finish_reason, usage, None, steps)
     reasoning = delta.get("reasoning_content") or delta.get("reasoning")
+    if isinstance(content, list):
+        content, thoughts = (_join_parts(content, kind) for kind in ("text", "thinking"))
+        reasoning = reasoning or thoughts
     return ChatChunk(
         content if isinstance(content, str) else "",
         reasoning if isinstance(reasoning, str) else "",
@@ -129,11 +135,13 @@ def render_error(value: Any) -> str:
 
 
 def explain_error(body: bytes) -> str:
-    """The reason in the body of an error: its JSON message, else its text, in one short line."""
+    """The reason in the body of an error: its JSON message, the title of a web page, else its text, in one short line."""
     try:
         value: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
         value = body.decode("utf-8", "replace")
+        title = _TITLE.search(value[:_LONGEST_HEAD])
+        value = value if title is None else f"a web page, {' '.join(title[1].split())!r}"
     if isinstance(value, dict):
         value = value.get("error") or value.get("detail") or value
     return render_error(value)
@@ -153,6 +161,19 @@ def _replace_surrogates(value: Any) -> Any:
 def _count(value: Any) -> int | None:
     """A number of tokens, or ``None`` for everything else (a boolean is no number)."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _join_parts(parts: list[Any], kind: str) -> str:
+    """Text of the parts of one kind, where a server sends parts; what is thought may be parts itself, of text."""
+    found = [part[kind] for part in parts if isinstance(part, dict) and part.get("type") == kind and kind in part]
+    return "".join(each if isinstance(each, str) else _join_texts(each) for each in found)
+
+
+def _join_texts(parts: Any) -> str:
+    if not isinstance(parts, list):
+        return ""
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _tool_text(calls: Any) -> str:

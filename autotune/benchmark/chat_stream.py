@@ -151,6 +151,8 @@ class ChatStream:
                 notes.append("no finish reason")
             if self._at_s and self._usage is not None and self._usage.completion_tokens == 0:
                 notes.append("the server counted 0 tokens for an answer with text")
+            elif self._usage is not None and 0 < (self._usage.completion_tokens or 0) < len(self._at_s):
+                notes.append("the server counted fewer tokens than chunks with text, so its count is in doubt")
             return Outcome.OK, None
         if stopped is not None:
             return stopped

@@ -19,7 +19,7 @@ import orjson
 
 from autotune.api_key import ApiKey
 from autotune.benchmark.api_fields import ApiFields
-from autotune.benchmark.chat_chunk import explain_error
+from autotune.benchmark.chat_chunk import explain_error, render_error
 from autotune.benchmark.chat_stream import ChatStream
 from autotune.benchmark.native_chunk import NativeReader
 from autotune.benchmark.request_record import Outcome, RequestRecord
@@ -32,6 +32,8 @@ _BYTES_PER_TOKEN = 8192
 _BYTES_PER_REPEATED_TOKEN = 24
 _BYTES_BESIDE_TOKENS = 1 << 20
 _LONGEST_ERROR_BODY = 1 << 16
+_OTHER_KINDS = ("json", "html")
+"""In the content type of what is no stream of events."""
 _LINGER_S = 1.0
 """How long the end of the body may follow the end mark before the connection is given up."""
 
@@ -290,20 +292,25 @@ class ChatClient(ServerConnection):
 
 async def _read_refusal(answer: Answer, watch: _Watch) -> str | None:
     """Say why an answer holds no stream of events, reading a bounded part of its body; ``None`` when it does."""
-    kind, encoding = answer.find("content-type"), answer.find("content-encoding") or "identity"
-    if answer.status == httpx.codes.OK and encoding == "identity" and "json" not in kind:
+    kind, encoding = answer.find("content-type").lower(), answer.find("content-encoding").lower() or "identity"
+    if answer.status == httpx.codes.OK and encoding == "identity" and not any(word in kind for word in _OTHER_KINDS):
         return None
     body = bytearray()
 
+    def explain() -> str:
+        if answer.status == httpx.codes.OK:
+            return f"answered with {kind or 'no content type'} ({encoding}) instead of a stream of events"
+        if httpx.codes.is_redirect(answer.status):
+            return f"HTTP {answer.status}: redirects to {render_error(answer.find('location') or 'nowhere')}"
+        return f"HTTP {answer.status}: {explain_error(bytes(body))}"
+
     def take(data: bytes, _at_s: float) -> None:
         body.extend(data[: _LONGEST_ERROR_BODY - len(body)])
-        if answer.body.received > _LONGEST_ERROR_BODY:
-            watch.stop(Outcome.FAILED, f"HTTP {answer.status} with a body that does not end")
+        if answer.body.received > _LONGEST_ERROR_BODY:  # it need not end
+            watch.stop(Outcome.FAILED, explain())
 
     await answer.body.drain(take)
-    if answer.status == httpx.codes.OK:
-        return f"answered with {kind or 'no content type'} ({encoding}) instead of a stream of events"
-    return f"HTTP {answer.status}: {explain_error(bytes(body))}"
+    return explain()
 
 
 def _mask(record: RequestRecord, key: ApiKey) -> RequestRecord:

@@ -22,6 +22,7 @@ from autotune.errors import AutotuneError, MeasurementError, ServerError, Settin
 from autotune.settings import BenchmarkSettings, CellSettings
 
 _ENDPOINT = "/v1/chat/completions"
+_LARGEST_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,8 @@ def parse_url(text: str) -> str:
         raise ValueError("a URL with a password shows it to everybody; name an API key with --api-key-variable")
     if url.query or url.fragment:
         raise ValueError(f"{text!r} has more than an address; write for example http://127.0.0.1:30000")
+    if url.port is not None and not 1 <= url.port <= _LARGEST_PORT:
+        raise ValueError(f"{url.port} is no port; write for example http://127.0.0.1:30000")
     path = url.path.rstrip("/").removesuffix("/chat/completions").removesuffix("/v1")
     return str(url.copy_with(path=path or "/")).rstrip("/")
 
@@ -145,6 +148,16 @@ def explain_refusal(url: str, model: str, error: str) -> AutotuneError:
             f"the server refuses access: {error}",
             where=where,
             hint="export its key, for example as OPENAI_API_KEY, and add --api-key-variable OPENAI_API_KEY",
+        )
+    if error.startswith("HTTP 3"):
+        return UserError(
+            f"the server is elsewhere: {error}", where=where, hint="give the address to which it redirects"
+        )
+    if error.startswith("HTTP 429"):
+        return ServerError(
+            f"the server takes no more requests now: {error}",
+            where=where,
+            hint="wait, then ask for less at once: a lower --concurrency, or with bench a --rate",
         )
     if error.startswith("HTTP 404"):
         return UserError(
@@ -246,7 +259,7 @@ class StandaloneBenchmark:
         try:
             measurement = benchmark.measure_cell(cell)
         except MeasurementError as error:
-            return CellResult(cell, None, str(error))
+            return CellResult(cell, None, f"{error.message} ({error.hint})" if error.hint else error.message)
         return CellResult(cell, measurement, prompts=self._prompts)
 
     def _take(self, record: RequestRecord) -> None:

@@ -119,9 +119,9 @@ class Answer(NamedTuple):
     body: Arrivals
 
     def find(self, name: str) -> str:
-        """The value of a header, in lower case; empty when there is none."""
+        """The value of a header; empty when there is none."""
         wanted = name.encode("ascii")
-        return next((value.decode("latin-1").lower() for key, value in self.headers if key.lower() == wanted), "")
+        return next((value.decode("latin-1") for key, value in self.headers if key.lower() == wanted), "")
 
 
 class _Connection:

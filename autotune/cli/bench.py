@@ -17,6 +17,7 @@ from autotune.benchmark.standalone import Endpoint, StandaloneBenchmark, connect
 from autotune.cli import render
 from autotune.cli.bench_progress import BenchProgress
 from autotune.cli.endpoint_options import endpoint_options, read_key, refuse_simulation, say_endpoint
+from autotune.cli.finite_range import LARGEST_SEED, FiniteRange
 from autotune.cli.option_values import checked, parse_counts, parse_mix
 from autotune.cli.record_place import open_record_place
 from autotune.export.wording import UNKNOWN, clean, known_bounds, render_duration, render_number
@@ -50,7 +51,7 @@ _FAILED = 5
 @click.option(
     "--rate",
     "rate_per_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     metavar="R",
     help="Send R requests a second at random moments, instead of keeping the concurrency in flight.",
 )
@@ -85,7 +86,7 @@ _FAILED = 5
 @endpoint_options
 @click.option("--ignore-eos", is_flag=True, help="Go on to the token limit; changes what is measured.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the prompts and of sampling."
+    "--seed", type=click.IntRange(0, LARGEST_SEED), default=1, show_default=True, help="Of the prompts and of sampling."
 )
 @click.option(
     "--slo",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -11,6 +12,7 @@ import click
 from autotune.api_key import ApiKey, read_api_key
 from autotune.benchmark.standalone import Endpoint
 from autotune.cli import render
+from autotune.cli.finite_range import FiniteRange
 from autotune.deployment.process import find_listener, read_environment
 from autotune.errors import HostError, SettingsError
 from autotune.export.wording import clean
@@ -19,6 +21,7 @@ from autotune.servers.simulated_acceptance import find_simulation
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPTIONS: Final = (
     click.option("--model", metavar="NAME", help="Model to ask for; default: the first one that the server lists."),
     click.option(
@@ -28,14 +31,14 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--temperature",
-        type=click.FloatRange(min=0),
+        type=FiniteRange(min=0),
         default=0.0,
         show_default=True,
         help="0 is greedy; use production's.",
     ),
     click.option(
         "--top-p",
-        type=click.FloatRange(min=0, max=1, min_open=True),
+        type=FiniteRange(min=0, max=1, min_open=True),
         default=1.0,
         show_default=True,
         help="Nucleus of the distribution; 1 is all of it.",
@@ -60,8 +63,14 @@ def read_key(variable: str | None) -> ApiKey | None:
     """Read the API key from the variable that ``--api-key-variable`` names.
 
     Raises:
-        SettingsError: it holds none.
+        SettingsError: it holds none, or that is no name of a variable.
     """
+    if variable is not None and not _VARIABLE.fullmatch(variable):  # it may be the key itself
+        raise SettingsError(
+            "what is given is no name of an environment variable, and is not repeated here",
+            where="--api-key-variable",
+            hint="export the key, for example as OPENAI_API_KEY, and give this name",
+        )
     try:
         return read_api_key(variable)
     except SettingsError as error:
@@ -90,10 +99,8 @@ def refuse_simulation(url: str) -> None:
 
 def say_endpoint(endpoint: Endpoint, work: Work) -> None:
     """Say what answered and what is sent to it, and name a process that does the same work on this machine."""
-    render.say(
-        f"{clean(endpoint.model)} at {endpoint.url}, version {clean(endpoint.version or 'unknown')}; requests use "
-        f"{endpoint.fields.description}"
-    )
+    model, version = (clean(" ".join(text.split())) for text in (endpoint.model, endpoint.version or "unknown"))
+    render.say(f"{model} at {endpoint.url}, version {version}; requests use {endpoint.fields.description}")
     company = find_workers(work)
     if company:
         render.say(

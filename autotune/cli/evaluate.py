@@ -16,6 +16,7 @@ from autotune.benchmark.standalone import Endpoint, connect, parse_url
 from autotune.cli import render
 from autotune.cli.endpoint_options import endpoint_options, read_key, refuse_simulation, say_endpoint
 from autotune.cli.evaluate_progress import EvaluateProgress
+from autotune.cli.finite_range import LARGEST_SEED
 from autotune.cli.option_values import checked, parse_duration
 from autotune.cli.record_place import open_record_place
 from autotune.errors import UserError
@@ -69,7 +70,7 @@ _ISOLATION = ("required", "run generated code without isolation")
     help="Wall time for all answers; what has not come by then is not answered.",
 )
 @endpoint_options
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of sampling.")
+@click.option("--seed", type=click.IntRange(0, LARGEST_SEED), default=1, show_default=True, help="Of sampling.")
 @click.option(
     "--isolation",
     type=click.Choice(_ISOLATION),

@@ -12,6 +12,7 @@ import ast
 import gzip
 import json
 import math
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,8 @@ from typing import Any
 
 from autotune.errors import SettingsError
 
-_LARGEST_FILE = 1 << 30
+_LARGEST_FILE = 1 << 28
+"""Bytes of text; the published files are a tenth of that."""
 _WHERE = "evaluation.problem_file"
 
 
@@ -51,9 +53,8 @@ def load_tasks(path: Path) -> tuple[EvalPlusTask, ...]:
         SettingsError: the file cannot be read, or is not what EvalPlus publishes; the line is named.
     """
     try:
-        data = path.read_bytes()
-        text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+        text = _read(path).decode("utf-8")
+    except (OSError, EOFError, zlib.error, ValueError) as error:
         raise SettingsError(
             f"the file of problems cannot be read: {error}", where=_WHERE, hint="name a file of HumanEval+ or MBPP+"
         ) from error
@@ -71,6 +72,23 @@ def load_tasks(path: Path) -> tuple[EvalPlusTask, ...]:
     if not tasks:
         raise SettingsError("the file holds no problem", where=f"{_WHERE} = {path}", hint="name another file")
     return tuple(tasks)
+
+
+def _read(path: Path) -> bytes:
+    """Return the text of a file, unpacked where it is packed.
+
+    Raises:
+        ValueError: it is no regular file, or too large.
+    """
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no regular file")
+    with path.open("rb") as file:
+        is_packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        data = (gzip.GzipFile(fileobj=file) if is_packed else file).read(_LARGEST_FILE + 1)
+    if len(data) > _LARGEST_FILE:
+        raise ValueError(f"{path} holds more than {_LARGEST_FILE >> 20} MiB of text")
+    return data
 
 
 def _parse_task(task: Mapping[str, Any]) -> EvalPlusTask:

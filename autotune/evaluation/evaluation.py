@@ -11,6 +11,7 @@ from autotune.api_key import ApiKey
 from autotune.benchmark.api_fields import ApiFields
 from autotune.benchmark.event_loop import run
 from autotune.benchmark.record_file import RecordFile
+from autotune.benchmark.request_record import Outcome
 from autotune.benchmark.text_sanity import look_at_text, render_sanity
 from autotune.errors import NothingSucceeded, ProblemSetChanged, TooManyFailures
 from autotune.evaluation.answers import Answers, Questions, measure_speed
@@ -173,8 +174,11 @@ class Evaluation:
         reason = next(record.error for record in records if not record.is_ok)
         what = "coding problems were answered" if self._settings.samples == 1 else "answers to coding problems came"
         error = TooManyFailures if answered else NothingSucceeded
+        is_late = sum(record.outcome is Outcome.TIMED_OUT for record in records) > (len(records) - answered) / 2
         raise error(
             f"{answered} of {len(records)} {what}; the first failure: {reason}",
             where=self._url,
-            hint="see the server's log",
+            hint="allow more time for all answers (answers_limit_s, --limit), or ask for fewer or shorter ones"
+            if is_late
+            else "see the server's log",
         )

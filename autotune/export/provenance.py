@@ -79,10 +79,13 @@ def render_header(provenance: Provenance, findings: Findings) -> list[str]:
 def is_secret(name: str) -> bool:
     """True when a variable or flag looks by its name as if its value were secret.
 
-    >>> [is_secret(name) for name in ("HF_TOKEN", "--api-key", "MAX_TOKENS", "--tokenizer-path")]
-    [True, True, False, False]
+    What names a variable that holds a secret is none.
+
+    >>> [is_secret(name) for name in ("HF_TOKEN", "--api-key", "MAX_TOKENS", "--tokenizer-path", "--api-key-variable")]
+    [True, True, False, False, False]
     """
-    return any(word in _SECRET_WORDS for word in re.split(r"[^A-Z0-9]+", name.upper()))
+    words = re.split(r"[^A-Z0-9]+", name.upper())
+    return words[-1] != "VARIABLE" and any(word in _SECRET_WORDS for word in words)
 
 
 def hide_secrets(environment: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotune.benchmark.chat_chunk import ChatChunk, Usage, parse_chunk, parse_usage
+from autotune.benchmark.chat_chunk import ChatChunk, Usage, explain_error, parse_chunk, parse_usage
 
 
 def parse(value: Any) -> ChatChunk:
@@ -27,6 +27,34 @@ def test_both_names_of_the_reasoning_channel_are_tokens(field: str):
 
     assert chunk == ChatChunk(reasoning="hm")
     assert chunk.is_token
+
+
+def test_content_in_parts_is_joined_by_channel():
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "h"}, {"type": "text", "text": "m"}]},
+        {"type": "text", "text": "a"},
+        {"type": "image", "text": "no"},
+        {"type": "text", "text": None},
+        {"type": "text"},
+        "noise",
+        {"type": "text", "text": "b"},
+    ]
+
+    assert parse({"choices": [{"delta": {"content": parts}}]}) == ChatChunk(content="ab", reasoning="hm")
+    assert parse({"choices": [{"delta": {"content": [{"type": "thinking", "thinking": 7}]}}]}) == ChatChunk()
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"<html><head>\n<title> 502 Bad\nGateway </title></head>" + b"x" * 9000, "a web page, '502 Bad Gateway'"),
+        (b"<html><body>no title</body></html>", "<html><body>no title</body></html>"),
+        (b'{"error": {"message": "no room"}}', "no room"),
+        (b"", "error without a message"),
+    ],
+)
+def test_the_body_of_an_error_is_explained_in_a_line(body: bytes, said: str):
+    assert explain_error(body) == said
 
 
 def test_a_tool_call_is_a_token():

@@ -78,6 +78,16 @@ def test_without_usage_the_token_count_is_unknown(recorded: Callable[..., Reques
     assert len(result.chunk_at_s) == 24
 
 
+def test_fewer_tokens_than_chunks_with_text_are_a_doubtful_count(recorded: Callable[..., RequestRecord]):
+    """case 10: a chunk may hold several tokens, never less than one."""
+    chunks = [(0.1 * index, content("a")) for index in range(1, 4)]
+    doubtful = recorded([*chunks, (0.5, STOP + usage(2) + DONE)])
+    sound = recorded([*chunks, (0.5, STOP + usage(3) + DONE)])
+
+    assert doubtful.notes == ("the server counted fewer tokens than chunks with text, so its count is in doubt",)
+    assert sound.notes == ()
+
+
 def test_text_that_the_server_counts_as_no_token_is_not_counted(recorded: Callable[..., RequestRecord]):
     """case 12."""
     result = recorded([(0.1, content("a")), (0.2, content("b")), (0.3, STOP + usage(0) + DONE)])

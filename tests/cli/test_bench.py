@@ -15,7 +15,7 @@ from click.testing import Result
 from autotune.cli.bench import make_settings
 from autotune.cli.bench_progress import BenchWork
 from autotune.measuring_mark import Work
-from tests.benchmark.scripted_server import Scripts, closed_port, running
+from tests.benchmark.scripted_server import DONE, STOP, Scripts, closed_port, content, running, usage
 from tests.cli.conftest import run_command
 from tests.cli.openai_server import answer, plain_server
 from tests.fake_clock import FakeClock
@@ -116,6 +116,8 @@ def test_nobody_there_says_what_to_do():
         (401, 2, "--api-key-variable"),
         (404, 2, "--model"),
         (500, 4, "see the server's log"),
+        (429, 4, "a lower --concurrency"),
+        (307, 2, "to which it redirects"),
         (400, 2, "refuses every request"),
     ],
 )
@@ -170,6 +172,11 @@ def test_a_key_that_is_not_set_is_named():
         ("--mix", "code=0"),
         ("--mix", "code"),
         ("--rate", "0"),
+        ("--rate", "inf"),
+        ("--temperature", "nan"),
+        ("--temperature", "inf"),
+        ("--top-p", "nan"),
+        ("--seed", "99999999999999999999"),
         ("--output-tokens", "1"),
     ],
 )
@@ -180,12 +187,43 @@ def test_wrong_options_are_refused_with_an_example(words: tuple[str, str]):
     assert words[0] in done.stderr
 
 
-@pytest.mark.parametrize("url", ["http://", "ftp://h", "http://user:pw@h:1", "http://h:1?x=1", "http://h:port"])
+@pytest.mark.parametrize(
+    "url", ["http://", "ftp://h", "http://user:pw@h:1", "http://h:1?x=1", "http://h:port", "http://h:99999", "h:0"]
+)
 def test_what_is_no_address_is_refused(url: str):
     done = run_command("bench", url)
 
     assert done.exit_code == 2
     assert "pw@" not in done.stderr
+
+
+def test_a_key_in_the_place_of_its_variable_is_not_repeated():
+    done = run_command("bench", "127.0.0.1:1", "--api-key-variable", "sk-live-123456")
+
+    assert done.exit_code == 2
+    assert "no name of an environment variable" in done.stderr
+    assert "123456" not in done.stderr
+
+
+def test_the_name_of_a_variable_is_no_secret():
+    with running(plain_server(status=401, refuses=lambda _request: None)) as server:
+        assert "--api-key-variable OPENAI_API_KEY" in bench(server).stderr
+
+
+def test_a_web_page_is_named_as_no_stream():
+    with running(plain_server(content_type="text/html; charset=UTF-8")) as server:
+        done = bench(server)
+
+    assert done.exit_code == 4
+    assert "answered with text/html" in done.stderr
+
+
+def test_a_cell_that_is_not_measured_is_named_once():
+    one_chunk = [(0.0, content("word " * 24) + STOP + usage(24, 128) + DONE)]
+    with running(plain_server(answer=lambda _s, _r: one_chunk)) as server:
+        done = bench(server)
+
+    assert "ctx128-c4: not measured: decode speed is unknown" in done.stdout
 
 
 def test_a_rate_sends_requests_as_they_arrive():

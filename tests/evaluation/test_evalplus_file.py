@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from autotune.errors import SettingsError
+from autotune.evaluation import evalplus_file
 from autotune.evaluation.evalplus_file import load_tasks
 from autotune.evaluation.problem_source import choose_problems, count_problems, make_problem
 from autotune.evaluation.sandbox import Sandbox
@@ -82,6 +84,22 @@ def test_arguments_get_the_types_that_json_lost(tmp_path, number, arguments, exp
     (read,) = load_tasks(write(tmp_path / "tasks", task))
 
     assert ast.literal_eval(f"({read.arguments[0]},)") == expected
+
+
+@pytest.mark.parametrize("pack", [lambda data: data, gzip.compress])
+def test_a_file_that_holds_too_much_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch, pack):
+    monkeypatch.setattr(evalplus_file, "_LARGEST_FILE", 1000)
+    (tmp_path / "bomb").write_bytes(pack(b" " * 1001))
+
+    with pytest.raises(SettingsError, match="more than 0 MiB"):
+        load_tasks(tmp_path / "bomb")
+
+
+def test_a_device_or_pipe_is_no_file_of_problems(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(SettingsError, match="no regular file"):
+        load_tasks(tmp_path / "pipe")
 
 
 def test_expected_values_come_from_the_reference_in_the_sandbox(tmp_path, sandbox):
