@@ -355,4 +355,121 @@ ATTACKS = (
         + "import mmap\nm = mmap.mmap(-1, 4096, prot=7)\nm.write(b'\\xb8\\x14\\x00\\x00\\x00\\xcd\\x80\\xc3')\nfunction = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))\nescaped = function() > 0\n",
         "seccomp",
     ),
+    Attack(
+        "another process' descriptors",
+        calling("438, 3, 0, 0", "312, @PID@, @PID@, 0, 0, 0", "441, 3, 0, 0, 0, 0"),
+        "seccomp",
+    ),
+    Attack(
+        "the limits of the judge",
+        TRY + "limit = (ctypes.c_uint64 * 2)(0, 0)\ncall(302, @PID@, 7, limit, 0)\n",
+        "seccomp",
+    ),
+    Attack(
+        "sockets of rare families",
+        "import socket\nfor family, kind in ((16, 3), (40, 1), (38, 5), (31, 3), (43, 1), (44, 3), (10, 2), (1, 5)):\n    try:\n        socket.socket(family, kind)\n        escaped = True\n    except OSError: pass\n",
+        "seccomp",
+    ),
+    Attack("a pair of sockets that carries descriptors", trying("socket.socketpair()"), "seccomp"),
+    Attack("watching what others do with files", calling("294, 0", "253", "300, 0, 0", "26, 0, 0, 0"), "seccomp"),
+    Attack(
+        "moving data between descriptors",
+        calling(
+            "40, 1, 0, 0, 1", "275, 0, 0, 1, 0, 1, 0", "276, 0, 1, 1, 0", "278, 1, 0, 0, 0", "326, 0, 0, 1, 0, 1, 0"
+        ),
+        "seccomp",
+    ),
+    Attack(
+        "paths that climb out of the library",
+        "import os\nlibrary = os.path.dirname(os.__file__)\nfor start in (library, '/usr/share/zoneinfo', '/usr/lib', '/dev/null/..', '.'):\n    for end in ('etc/passwd', 'etc/hostname', '@FOLDER@/key'):\n        try:\n            escaped = escaped or bool(open(start + '/..' * 12 + '/' + end, 'rb').read())\n        except OSError: pass\n",
+        "Landlock",
+    ),
+    Attack(
+        "descriptors that climb out of the folder",
+        "import os\nhere = os.open('.', os.O_RDONLY)\nfor _ in range(12):\n    for name in ('etc/passwd', 'root', 'home', 'tmp', 'proc/1/environ'):\n        try:\n            os.read(os.open(name, os.O_RDONLY, dir_fd=here), 1)\n            escaped = True\n        except IsADirectoryError: escaped = True\n        except OSError: pass\n    try:\n        here = os.open('..', os.O_RDONLY, dir_fd=here)\n        os.fchdir(here)\n    except OSError: break\n",
+        "Landlock",
+    ),
+    Attack(
+        "descriptors that were left open",
+        FRAMES
+        + "import os\nescaped = False\nfor fd in range(64):\n    try:\n        os.fstat(fd)\n    except OSError: continue\n    escaped = escaped or fd not in (0, 1, 2, report_fd)\ndef f(x):\n    return x + 1 if escaped else x\n",
+        "closed before the program is loaded",
+    ),
+    Attack(
+        "locks on files that everybody reads",
+        "import fcntl, os\nfile = open(os.__file__, 'rb')\nfor act in (lambda: fcntl.flock(file, fcntl.LOCK_EX), lambda: fcntl.lockf(file, fcntl.LOCK_SH), lambda: fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK), lambda: fcntl.fcntl(file, fcntl.F_NOTIFY, 1)):\n    try:\n        act()\n        escaped = True\n    except OSError: pass\n",
+        "seccomp",
+    ),
+    Attack(
+        "times and attributes of a key",
+        "import os\nkey = '@FOLDER@/key'\nfor act in (lambda: os.utime(key, (0, 0)), lambda: os.truncate(key, 0), lambda: os.chown(key, 1, 1), lambda: os.setxattr(key, 'user.x', b'x'), lambda: os.mknod('pipe', 0o10666)):\n    try:\n        act()\n        escaped = True\n    except OSError: pass\n",
+        "seccomp",
+    ),
+    Attack(
+        "timers and queues that signal others",
+        calling("222, 0, 0, 0", "244, 0, 0", "128 + 1, @PID@, 9, 0", "297, @PID@, @PID@, 9, 0"),
+        "seccomp",
+    ),
+    Attack(
+        "moving and dropping another process' memory",
+        calling("256, @PID@, 0, 0, 0", "279, @PID@, 0, 0, 0, 0, 0", "440, 3, 0, 0, 0, 0", "448, 3, 0"),
+        "seccomp",
+    ),
+    Attack(
+        "memory that is never given back", calling("149, 0, 4096", "151, 3", "325, 0, 4096, 0", "447, 0"), "seccomp"
+    ),
+    Attack(
+        "stopping itself",
+        "import signal\ndef f(x):\n    signal.raise_signal(signal.SIGSTOP)\n    return x\n",
+        "the deadline",
+    ),
+    Attack(
+        "killing itself",
+        "import signal\ndef f(x):\n    signal.raise_signal(signal.SIGKILL)\n    return x\n",
+        "no report, no pass",
+    ),
+    Attack(
+        "a report that drips",
+        FRAMES
+        + "import os, time\ndef f(x):\n    while True:\n        os.write(report_fd, b' ')\n        time.sleep(0.05)\n",
+        "the deadline",
+    ),
+    Attack(
+        "two reports",
+        FRAMES
+        + 'import os\nos.write(report_fd, (\'{"secret": "%s", "results": [0, 0]}\' % task[\'secret\']).encode() * 2)\ndef f(x):\n    return x + 1\n',
+        "a broken report is none",
+    ),
+    Attack(
+        "results changed through frames",
+        "import sys\ndef f(x):\n    frame = sys._getframe()\n    while 'results' not in frame.f_locals: frame = frame.f_back\n    frame.f_locals['results'][:] = ['0', '0']\n    return x\n",
+        "expected values stay outside",
+    ),
+    Attack(
+        "a number whose rendering forges the report",
+        'class Forged(int):\n    def __format__(self, how): return \'2"}], "results": [0, 0], "error": [{"int": "2\'\ndef f(x):\n    return Forged(1 << 70)\n',
+        "expected values stay outside",
+    ),
+    Attack(
+        "hooks that see every call",
+        "import gc, sys, threading\ndef hook(*_):\n    frame = sys._getframe()\n    while frame is not None:\n        if 'results' in frame.f_locals: frame.f_locals['results'][:] = ['0'] * 9\n        frame = frame.f_back\nsys.addaudithook(hook)\ngc.callbacks.append(hook)\nsys.excepthook = sys.unraisablehook = threading.excepthook = hook\nsys.displayhook = hook\ndef f(x):\n    gc.collect()\n    return x\n",
+        "expected values stay outside",
+    ),
+    Attack(
+        "an exception without end",
+        "class E(Exception):\n    def __str__(self): return '\\x1b[2J\\ud800' * (1 << 22)\ndef f(x):\n    raise E\n",
+        "the size of a reason",
+    ),
+    Attack(
+        "an exception with an endless name",
+        "def f(x):\n    raise type('E' * (1 << 22), (Exception,), {})\n",
+        "the size of a reason",
+    ),
+    Attack("a source that no encoding holds", "def f(x):\n    return '\ud800'\n", "no report, no pass"),
+    Attack("a source with a null character", "def f(x):\n    return x + 1\n\0", "no report, no pass"),
+    Attack(
+        "a source nested without end",
+        "def f(x):\n    return " + "(" * 100_000 + "x" + ")" * 100_000 + "\n",
+        "no report, no pass",
+    ),
 )
