@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from autotune.errors import AutotuneError, ServerError
 from autotune.export.wording import clean
@@ -13,19 +13,24 @@ from autotune.export.wording import clean
 
 def say(text: str) -> None:
     """Print a sentence for people, on stderr."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    _write(sys.stderr, f"{text}\n")
 
 
 def is_terminal() -> bool:
     """Whether people's text goes to a terminal."""
-    return sys.stderr.isatty()
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def show(text: str) -> None:
     """Print what was asked for, on stdout."""
-    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
-    sys.stdout.flush()
+    _write(sys.stdout, text if text.endswith("\n") else f"{text}\n")
+
+
+def _write(stream: TextIO | None, text: str) -> None:
+    """Write at once; a stream that was closed before this program began (``>&-``) is none, and takes nothing."""
+    if stream is not None:
+        stream.write(text)
+        stream.flush()
 
 
 def show_json(data: Any) -> None:

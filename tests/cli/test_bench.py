@@ -14,6 +14,7 @@ from click.testing import Result
 
 from autotune.cli.bench import make_settings
 from autotune.cli.bench_progress import BenchWork
+from autotune.errors import UserError
 from autotune.measuring_mark import Work
 from tests.benchmark.scripted_server import DONE, STOP, Scripts, closed_port, content, running, usage
 from tests.cli.conftest import run_command
@@ -224,6 +225,19 @@ def test_a_cell_that_is_not_measured_is_named_once():
         done = bench(server)
 
     assert "ctx128-c4: not measured: decode speed is unknown" in done.stdout
+
+
+def test_what_was_measured_is_shown_though_it_cannot_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_words: object) -> None:
+        raise UserError("the result cannot be written: No space left on device")
+
+    monkeypatch.setattr("autotune.cli.bench.save_result", refuse)
+    with running(plain_server()) as server:
+        done = bench(server, "--save", tmp_path / "a.json")
+
+    assert done.exit_code == 2
+    assert "No space left" in done.stderr
+    assert [line.split()[-3] for line in done.stdout.splitlines() if line.startswith("    128")] == ["4/4"]
 
 
 def test_a_rate_sends_requests_as_they_arrive():
