@@ -8,7 +8,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from autotune.errors import SearchSpaceError
@@ -401,7 +401,13 @@ def search_space_of(settings: StudySettings) -> SearchSpace:
     proofs = frozenset(settings.server.proofs)
     if isinstance(settings.search_space, str):
         return load_search_space(settings.search_space, proofs=proofs)
-    return SearchSpace(settings.search_space, proofs)
+    return _space_of_table(settings.search_space.model_dump_json(), proofs)
+
+
+@lru_cache(maxsize=16)
+def _space_of_table(text: str, proofs: frozenset[str]) -> SearchSpace:
+    """Return the space of a table, given as JSON; the same one again, because enumerating it takes a second."""
+    return SearchSpace(SearchSpaceFile.model_validate_json(text), proofs)
 
 
 def _spell(value: ParameterValue) -> str:

@@ -44,6 +44,7 @@ SUMMARIES = {
     "compare": "Say which of two saved results was faster or better, and whether that is more than noise.",
     "evaluate": "Measure how well any server with OpenAI's chat API writes code, by hidden tests in a sandbox.",
     "serve": "Run the embedded DDTree server.",
+    "simulate": "Play whole nights in seconds, on surfaces whose truth is known.",
 }
 """One line for each command, in the order of ``--help``; kept here so that ``--help`` imports no command."""
 

@@ -1,4 +1,4 @@
-"""What is shown while problems are answered and judged: a bar with the time left on a terminal, else a line at times."""
+"""What is shown while things of one kind are done, answers, verdicts or nights: a bar with the time left, else a line at times."""
 
 from __future__ import annotations
 
@@ -19,21 +19,27 @@ _BETWEEN_LINES_S = 30.0
 
 
 class EvaluateProgress:
-    """Shows an evaluation as it goes on; use as a context manager.
+    """Shows an evaluation, or a campaign of nights, as it goes on; use as a context manager.
 
     Args:
+        first: what the bar says before anything is done.
         is_live: a bar that is redrawn, or a line every half minute and at the end of each part.
         console: where the bar is drawn.
         clock: monotonic seconds.
     """
 
     def __init__(
-        self, *, is_live: bool, console: Console | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        first: str = "asking",
+        *,
+        is_live: bool,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
         self._began_s = self._said_s = clock()
         self._part = ""
-        self._bar = ProgressBar("asking", console) if is_live else None
+        self._bar = ProgressBar(first, console) if is_live else None
 
     def __enter__(self) -> Self:
         """Begin to draw."""
@@ -49,10 +55,10 @@ class EvaluateProgress:
             self._bar.__exit__(kind, error, trace)
 
     def take(self, part: str, done: int, of: int) -> None:
-        """Take note of an answer or a verdict.
+        """Take note of an answer, a verdict or a night.
 
         Args:
-            part: ``answers`` or ``verdicts``.
+            part: ``answers``, ``verdicts`` or ``nights``.
             done: how many there are.
             of: how many there will be.
         """

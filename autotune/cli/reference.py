@@ -41,6 +41,9 @@ def render_commands() -> str:
     for name in SUMMARIES:
         command: click.Command = importlib.import_module(f"autotune.cli.{name}").command
         parts += [f"## autotune {name}", _render_help(command)]
+        if isinstance(command, click.Group):
+            for inner in command.commands.values():
+                parts += [f"### autotune {name} {inner.name}", _render_help(inner, command)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -74,11 +77,12 @@ def render_settings() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _render_help(command: click.Command) -> str:
+def _render_help(command: click.Command, group: click.Group = main) -> str:
     # A fixed width: the page must not depend on the terminal that wrote it.
     context = click.Context(main, info_name="autotune", terminal_width=100, **main.context_settings)
-    if command is not main:
-        context = click.Context(command, parent=context, info_name=command.name)
+    for inner in (group, command):
+        if inner is not main:
+            context = click.Context(inner, parent=context, info_name=inner.name)
     return f"```text\n{command.get_help(context).rstrip()}\n```"
 
 

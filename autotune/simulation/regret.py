@@ -66,9 +66,7 @@ def _prefixes(trials: Sequence[TrialRecord]) -> Iterator[Sequence[TrialRecord]]:
     yield trials
 
 
-def _stand(
-    trials: Sequence[TrialRecord], settings: StudySettings, space: SearchSpace, truth: Truth
-) -> Standing:
+def _stand(trials: Sequence[TrialRecord], settings: StudySettings, space: SearchSpace, truth: Truth) -> Standing:
     baseline = pool_baseline(trials, settings)
     chosen = space.key(space.resolve(settings.baseline))
     reached = [chosen]

@@ -71,20 +71,21 @@ def test_an_unknown_method_is_answered_with_the_nearest_name():
         find_method("graybox")
 
 
-@pytest.mark.parametrize("name", ["random", "grid"])
-def test_a_night_of_a_comparison_is_the_same_every_time_and_judged_after_every_trial(name: str):
-    night = ComparedNight(METHODS[name], "roomy", 1, 5)
+def test_a_night_of_a_comparison_is_the_same_every_time_and_judged_after_every_trial():
+    night = ComparedNight(METHODS["random"], "h200-small", 1, 3)
 
     score = play_night(night)
 
     assert replace(play_night(night), proposing_s=0) == replace(score, proposing_s=0)
     assert score.key == night.key
-    assert [standing.counted for standing in score.standings] == [0, 1, 2, 3, 4, 5]
+    assert [standing.counted for standing in score.standings] == [0, 1, 2, 3]
     assert all(standing.regret >= 0 for standing in score.standings)
 
 
 def test_methods_of_one_seed_begin_with_the_same_figures():
-    first, second = (play_night(ComparedNight(METHODS[name], "roomy", 2, 2)).standings for name in ("random", "grid"))
+    first, second = (
+        play_night(ComparedNight(METHODS[name], "h200-small", 2, 2)).standings for name in ("random", "grid")
+    )
 
     assert [replace(standing, elapsed_s=0) for standing in first[:2]] == [
         replace(standing, elapsed_s=0) for standing in second[:2]
@@ -92,17 +93,17 @@ def test_methods_of_one_seed_begin_with_the_same_figures():
 
 
 def test_the_boot_of_a_profile_is_counted():
-    with_profile = play_night(ComparedNight(METHODS["greybox-replay-3"], "roomy", 1, 2)).standings
-    without = play_night(ComparedNight(METHODS["greybox"], "roomy", 1, 2)).standings
+    with_profile = play_night(ComparedNight(METHODS["greybox-replay-3"], "h200-small", 1, 1)).standings
+    without = play_night(ComparedNight(METHODS["greybox"], "h200-small", 1, 1)).standings
 
     assert [standing.boots for standing in with_profile] == [standing.boots + 1 for standing in without]
 
 
 def test_obstacles_are_counted_where_a_surface_has_them():
-    score = play_night(ComparedNight(METHODS["grid"], "cliff", 1, 12))
+    score = play_night(ComparedNight(METHODS["grid"], "cliff", 1, 8))
 
     assert score.infeasible >= 1
-    assert score.infeasible_warned <= score.warned <= 12
+    assert score.infeasible_warned <= score.warned <= 8
 
 
 def test_a_surface_is_worked_out_once():

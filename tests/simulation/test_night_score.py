@@ -13,12 +13,12 @@ KEY = NightKey("random", "roomy", "abc", 1, 20)
 
 
 def standing(counted: int, boots: int, regret: float = 0.1) -> Standing:
-    return Standing(counted, boots, 100.0 * boots, "budget=1", regret, breaks_rule=False, hypervolume_regrets=(0.2, 0.3))
+    return Standing(
+        counted, boots, 100.0 * boots, "budget=1", regret, breaks_rule=False, hypervolume_regrets=(0.2, 0.3)
+    )
 
 
-SCORE = NightScore(
-    KEY, (standing(0, 1), standing(1, 2), standing(2, 4)), "2 of 2 trials are done", 0, 0, 0, 0, 2, 0.01
-)
+SCORE = NightScore(KEY, (standing(0, 1), standing(1, 2), standing(2, 4)), "2 of 2 trials are done", 0, 0, 0, 0, 2, 0.01)
 
 
 def test_a_night_is_read_back_as_it_was_written(tmp_path: Path):

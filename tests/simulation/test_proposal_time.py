@@ -23,11 +23,11 @@ class Remembering(Method):
 
 
 def test_a_proposal_is_timed_after_so_many_trials_of_one_study():
-    surface, _ = know("roomy")
-    study = draw_study(surface, 6)
+    surface, _ = know("h200-small")
+    study = draw_study(surface, 4)
     method = Remembering("remembering", "", None)
 
-    times_s = time_proposals(method, surface, study, (2, 5), clock=lambda: Remembering.now_s)
+    times_s = time_proposals(method, surface, study, (2, 4), clock=lambda: Remembering.now_s)
 
-    assert times_s == (2.0, 5.0)
-    assert Remembering.seen == [2] * 3 + [5] * 3
+    assert times_s == (2.0, 4.0)
+    assert Remembering.seen == [2] * 3 + [4] * 3

@@ -11,6 +11,7 @@ from autotune.simulation.night import simulate_night
 from autotune.simulation.night_score import NightKey
 from autotune.simulation.pruned_night import DrawnNight, judge_pruning, play_drawn_night, replay_pruning, summarise
 from autotune.simulation.sequence import SequenceSampler, draw_order
+from autotune.simulation.whole_night import measure_night
 from autotune.trial import TrialKind, TrialRecord, TrialState
 from tests.records import make_cell
 from tests.simulation.table_surface import TableSurface
@@ -83,14 +84,12 @@ def test_with_pruning_switched_off_nothing_is_stopped():
     assert replay_pruning(NIGHT, settings) == {}
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_replay_stops_what_the_trial_loop_stops(seed: int):
-    surface, _ = know("roomy")
-    order = SequenceSampler(draw_order(surface.space, 20, seed))
-    real = simulate_night(surface, order, seed, 8, noise=NOISE).view
-    whole = simulate_night(surface, order, seed, 8, noise=NOISE, pruning=False).view
+def test_the_replay_stops_what_the_trial_loop_stops():
+    surface, _ = know("h200-large")
+    order = draw_order(surface.space, 20, 1)
+    real = simulate_night(surface, SequenceSampler(order), 1, 8, noise=NOISE).view
 
-    stopped = replay_pruning(whole.trials, real.settings)
+    stopped = replay_pruning(measure_night(surface, order, 1, 8, NOISE), real.settings)
 
     assert {number: len(trial.cells) for number, trial in stopped.items()} == {
         trial.number: len(trial.cells) for trial in real.trials if trial.state is TrialState.PRUNED

@@ -102,9 +102,7 @@ def test_later_boots_of_the_baseline_belong_to_the_trial_before():
 
 
 def test_duplicates_cost_no_boot_and_pruned_trials_count_but_are_never_recommended():
-    standings = follow(
-        BASE, trial(1, 1, state=TrialState.DUPLICATE), trial(2, 2, state=TrialState.PRUNED), trial(3, 3)
-    )
+    standings = follow(BASE, trial(1, 1, state=TrialState.DUPLICATE), trial(2, 2, state=TrialState.PRUNED), trial(3, 3))
 
     assert [standing.counted for standing in standings] == [0, 1, 2]
     assert [standing.boots for standing in standings] == [1, 2, 3]

@@ -14,8 +14,8 @@ def test_the_trial_loop_measures_the_same():
     surface.settings = surface.settings.model_copy(update={"evaluation": EvaluationSettings(enabled=False)})
     order = draw_order(surface.space, 40, 4)
 
-    real = simulate_night(surface, SequenceSampler(order), 4, 8, pruning=False).view.trials
-    quick = measure_night(surface, order, 4, 8, NoiseSettings())
+    real = simulate_night(surface, SequenceSampler(order), 4, 6, pruning=False).view.trials
+    quick = measure_night(surface, order, 4, 6, NoiseSettings())
 
     assert [(trial.kind, trial.configuration, trial.state, trial.cells) for trial in quick] == [
         (trial.kind, trial.configuration, trial.state, trial.cells) for trial in real
