@@ -147,8 +147,10 @@ def _render_night(surface: Surface, played: SimulatedNight, findings: Findings, 
         f"Night on {surface.name}: {surface.summary}",
         *render_summary(played.view, findings, Path())[1:],
         f"  ended:       {played.reason}",
-        f"  pruned:      {render_count(states[TrialState.PRUNED], 'trial')}; "
-        f"{states[TrialState.INFEASIBLE]} infeasible, {states[TrialState.FAILED]} failed",
+        (
+            f"  pruned:      {render_count(states[TrialState.PRUNED], 'trial')}; "
+            f"{states[TrialState.INFEASIBLE]} infeasible, {states[TrialState.FAILED]} failed"
+        ),
         f"  simulated:   {render_duration(played.duration_s)}; the sampler thought for {render_duration(played.sampling_s)}",
         *(f"  fault:       {fault}; the same command went on" for fault in played.faults),
         f"  truly best:  {_describe(surface, truth, truth.best)}",
@@ -158,8 +160,10 @@ def _render_night(surface: Surface, played: SimulatedNight, findings: Findings, 
     kept = " and loses more than the study allows" if truth.values[chosen].excess > 0 else ""
     lines += [
         f"  recommended: {_describe(surface, truth, chosen)}{kept}",
-        f"  regret:      {render_percent(regret)} of speed by the rule {surface.settings.export.rule!r}; the front found "
-        f"leaves out {render_percent(_hypervolume_regret(surface, findings, truth))} of the true front's hypervolume",
+        (
+            f"  regret:      {render_percent(regret)} of speed by the rule {surface.settings.export.rule!r}; the front found "
+            f"leaves out {render_percent(_hypervolume_regret(surface, findings, truth))} of the true front's hypervolume"
+        ),
     ]
     return lines
 

@@ -61,7 +61,9 @@ def _accept_lengths(drafter: Drafter, topk: int, block: int, quality: float) -> 
     lengths = [1.0]
     for node in range(LARGEST_BUDGET):
         gain = math.fsum(
-            place.share * gained[node] for place, gained in zip(drafter.places, gains, strict=True) if node < len(gained)
+            place.share * gained[node]
+            for place, gained in zip(drafter.places, gains, strict=True)
+            if node < len(gained)
         )
         lengths.append(lengths[-1] + gain)
     return tuple(lengths)

@@ -5,6 +5,7 @@ It outlives the commands that use it, as a real machine does, and a server found
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -81,6 +82,7 @@ class SimulatedHost:
         self._faults = faults
         self._baseline = surface.space.resolve(surface.settings.baseline)
         self._starts = BootId(0, 0)
+        self._attempts: Counter[int] = Counter()
         self._pid = 1000
         self._running: _Running | None = None
         self._crashed_s: float | None = None
@@ -149,12 +151,10 @@ class SimulatedHost:
     def start(self, configuration: Configuration) -> int:
         """Start a server for a trial and return its process id."""
         number = self.count_results()
-        attempt = self._starts.attempt + 1 if self._starts.number == number else 1
-        self._starts = BootId(number, attempt)
+        self._attempts[number] += 1
+        self._starts = BootId(number, self._attempts[number])
         fault = draw_fault(self._faults, self.noise, self._starts)
-        return self._run(
-            configuration, self.clock.monotonic(), fault, self.surface.find_obstacle(configuration)
-        )
+        return self._run(configuration, self.clock.monotonic(), fault, self.surface.find_obstacle(configuration))
 
     def start_baseline(self) -> int:
         """Put the baseline back; nothing goes wrong with that."""
@@ -186,7 +186,8 @@ class SimulatedHost:
         ready_s: float | None = started_s + boot_s
         ends_s: float | None = None
         exit_code = 0
-        stop_at, words = 1.0, (_stamp(self.clock.now(), "The server is fired up and ready to roll!"),)
+        stop_at = 1.0
+        words: tuple[str, ...] = (_stamp(self.clock.now(), "The server is fired up and ready to roll!"),)
         if obstacle is Obstacle.REFUSED:
             ready_s, exit_code, stop_at = None, 2, _REFUSED_AT
             words = ("launch_server: error: argument value is not supported by this model",)

@@ -149,9 +149,7 @@ def simulate_cell(
 
 def _half_width(offsets: Sequence[float], concurrency: int) -> float | None:
     """Return half an interval of a log speed, with batches of requests as the sample; ``None`` with too few of them."""
-    batches = [
-        statistics.fmean(offsets[start : start + concurrency]) for start in range(0, len(offsets), concurrency)
-    ]
+    batches = [statistics.fmean(offsets[start : start + concurrency]) for start in range(0, len(offsets), concurrency)]
     if len(batches) < _FEWEST_BATCHES:
         return None
     return student_quantile(len(batches) - 1) * statistics.stdev(batches) / math.sqrt(len(batches))

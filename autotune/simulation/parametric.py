@@ -71,18 +71,20 @@ class Machine:
         reading = self.weights_s + self.cache_s * concurrency * cell.context / 1024
         verifying = (reading**_ROUNDING + (self.token_s * tokens) ** _ROUNDING) ** (1 / _ROUNDING)
         if budget == 0:
-            return self.plain_factor * verifying
+            return float(self.plain_factor * verifying)
         if configuration["topk"] != 1:
             verifying *= self.tree_factor
         seen = min(_window(configuration, cell), cell.context) / _DRAFT_CONTEXT
         block = math.sqrt(_number(configuration, "block") / 8)
         drafting = self.draft_s + concurrency * self.draft_sequence_s * block * (1 + seen)
-        return drafting + concurrency * self.node_s * budget + verifying
+        return float(drafting + concurrency * self.node_s * budget + verifying)
 
     def holds(self, configuration: Configuration) -> bool:
         """Whether there is memory for the graphs of a configuration."""
         nodes = _number(configuration, "budget") + 1
-        return self.largest_graph is None or _GRAPHS * nodes * (10 + _number(configuration, "topk")) <= self.largest_graph
+        return (
+            self.largest_graph is None or _GRAPHS * nodes * (10 + _number(configuration, "topk")) <= self.largest_graph
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,7 @@ TIGHT: Final = Machine(weights_s=6e-3, token_s=90e-6)
 
 STAIRS: Final = Machine(weights_s=8e-3, token_s=25e-6, tile=128, tree_factor=1.08)
 
-CLIFF: Final = Machine(weights_s=12e-3, token_s=14e-6, largest_graph=22_000)
+CLIFF: Final = Machine(weights_s=12e-3, token_s=14e-6, largest_graph=24_000)
 
 
 def prefill_s(cell: Cell) -> float:

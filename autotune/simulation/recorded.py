@@ -146,9 +146,7 @@ class RecordedSurface(Surface):
         )
         self.space = search_space_of(self.settings)
         rows = list(_read(table, model))
-        self._plain_s = {
-            cell: _mean([row.step_s for row in each]) for cell, each in _by_cell(rows, _PLAIN).items()
-        }
+        self._plain_s = {cell: _mean([row.step_s for row in each]) for cell, each in _by_cell(rows, _PLAIN).items()}
         self._lengths = _fit_lengths(rows)
         self._steps = None if table.is_noisy else _fit_steps(rows)
         self._lines = _fit_lines(rows) if table.is_noisy else {}

@@ -48,7 +48,9 @@ def test_the_same_seed_gives_the_same_night_and_text_says_it_for_people(played):
 def test_a_kept_study_is_an_ordinary_one_and_is_continued(tmp_path: Path):
     directory = tmp_path / "night"
     for trials in ("3", "4"):
-        result = simulate("night", "h200-small", "--sampler", "random", "--trials", trials, "--study-directory", str(directory))
+        result = simulate(
+            "night", "h200-small", "--sampler", "random", "--trials", trials, "--study-directory", str(directory)
+        )
         assert result.exit_code == 0, result.output
 
     assert load_study(directory).counted == 4

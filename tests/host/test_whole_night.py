@@ -78,7 +78,10 @@ def test_a_user_goes_from_a_live_unit_to_a_study_to_production_and_back(
     status = json.loads(run("status", "mine", "--json"))
     states = [(trial["kind"], trial["state"]) for trial in status["trials"]]
     assert states[0] == ("baseline", "complete")
-    assert sum(kind in {"listed", "search"} and state in {"complete", "pruned", "infeasible"} for kind, state in states) == 4
+    assert (
+        sum(kind in {"listed", "search"} and state in {"complete", "pruned", "infeasible"} for kind, state in states)
+        == 4
+    )
 
     plain = next(trial["number"] for trial in status["trials"] if trial["configuration"]["budget"] == 0)
     run("export", "mine", "--trial", str(plain), "--apply", "--yes")

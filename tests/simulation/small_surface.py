@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from autotune.search_space import search_space_of
+import random
+from collections.abc import Sequence
+
+from autotune.sampling.base import History
+from autotune.search_space import SearchSpace, search_space_of
 from autotune.simulation.imagined_study import StudyOutline, outline_study
 from autotune.simulation.parametric import GOOD_DRAFTER, ROOMY, prefill_s
 from autotune.simulation.surface import CellTruth, Obstacle, Surface
@@ -32,7 +36,7 @@ class SmallSurface(Surface):
             return Obstacle.OUT_OF_MEMORY
         return Obstacle.REFUSED if (budget, topk) == (2, 4) else None
 
-    def boot_s(self, configuration: Configuration) -> float:
+    def boot_s(self, configuration: Configuration) -> float:  # noqa: ARG002  # all alike
         return 600.0
 
 
@@ -42,5 +46,11 @@ class ListSampler:
     def __init__(self, *texts: str) -> None:
         self.texts = list(texts)
 
-    def propose(self, history, space, pending, rng) -> Configuration:  # type: ignore[no-untyped-def]
+    def propose(
+        self,
+        history: History,  # noqa: ARG002  # a list does not learn
+        space: SearchSpace,
+        pending: Sequence[Configuration],  # noqa: ARG002  # same
+        rng: random.Random,
+    ) -> Configuration:
         return space.parse(self.texts.pop(0)) if self.texts else rng.choice(space.configurations)

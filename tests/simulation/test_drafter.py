@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -34,7 +35,7 @@ def test_a_tree_takes_the_second_token_where_it_is_likelier_than_a_longer_path()
 @given(BUDGETS, TOPKS, BLOCKS)
 def test_it_rises_with_the_budget_ever_more_slowly(budget, topk, block):
     lengths = [GOOD_DRAFTER.accept_length(each, topk, block) for each in range(LARGEST_BUDGET + 1)]
-    gains = [after - before for before, after in zip(lengths, lengths[1:], strict=False)]
+    gains = [after - before for before, after in itertools.pairwise(lengths)]
 
     assert gains[budget] >= 0
     assert budget == 0 or gains[budget] <= gains[budget - 1] + 1e-12

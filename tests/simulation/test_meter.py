@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import collections
 import math
 import statistics
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from autotune.simulation.host import SimulatedHost
 from autotune.simulation.meter import SimulatedBenchmark, SimulatedEvaluation, simulate_cell
 from autotune.simulation.noise import BootId, NightNoise, NoiseSettings
 from autotune.simulation.surface import CellTruth
-from autotune.trial import Cell, Figure, Verdict
+from autotune.trial import Cell, CellMeasurement, Figure, Verdict
 from tests.simulation.small_surface import SmallSurface
 
 BUSY = CellSettings(context=1024, concurrency=32)
@@ -27,7 +29,13 @@ SETTINGS: BenchmarkSettings = SmallSurface().settings.benchmark
 CONFIGURATION = {"budget": 8, "topk": 4, "window": None, "block": 16}
 
 
-def measure(cell=BUSY, noise=QUIET, boot=BootId(1, 1), key="a", **more):  # noqa: B008  # frozen
+def measure(
+    cell: CellSettings = BUSY,
+    noise: NightNoise = QUIET,
+    boot: BootId = BootId(1, 1),  # noqa: B008  # frozen
+    key: str = "a",
+    **more: Any,
+) -> CellMeasurement:
     return simulate_cell(TRUTH, cell, SETTINGS, noise, boot, key, **more)
 
 
@@ -121,8 +129,7 @@ def test_a_server_that_dies_in_a_cell_answers_nothing():
     benchmark = make_benchmark(host)
 
     with pytest.raises(NothingSucceeded):
-        for cell in (BUSY, SINGLE):
-            benchmark.measure_cell(cell)
+        collections.deque(map(benchmark.measure_cell, (BUSY, SINGLE)), maxlen=0)
     assert host.exit_code == -9
     with pytest.raises(NothingSucceeded):
         SimulatedEvaluation(host, SmallSurface().settings.evaluation, CONFIGURATION, Cell(1024, 32)).run()

@@ -70,9 +70,13 @@ def test_the_baseline_errs_alike_whoever_proposes():
 
 
 def test_what_is_recommended_is_close_to_the_truly_best_when_everything_was_looked_at_without_noise():
-    everything = [SURFACE.space.key(each) for each in SURFACE.space.configurations if SURFACE.find_obstacle(each) is None]
+    everything = [
+        SURFACE.space.key(each) for each in SURFACE.space.configurations if SURFACE.find_obstacle(each) is None
+    ]
     truth = find_truth(SURFACE)
-    night = simulate_night(SURFACE, ListSampler(*everything[::4], truth.best), 1, len(everything[::4]) + 1, noise=STEADY)
+    night = simulate_night(
+        SURFACE, ListSampler(*everything[::4], truth.best), 1, len(everything[::4]) + 1, noise=STEADY
+    )
     choice = find(night.view).choice
 
     assert choice is not None
@@ -121,8 +125,9 @@ def kill_at(cell_number: int) -> Callable[[Event], None]:
     return observe
 
 
-@pytest.mark.parametrize("cell_number", [1, 8, 9])
+@pytest.mark.parametrize("cell_number", [1, 8, 11])
 def test_a_night_that_is_killed_and_resumed_equals_one_that_was_not(tmp_path: Path, cell_number):
+    """In the first baseline, in a searched trial before and after the second one."""
     whole = simulate_night(SURFACE, RANDOM, 1, 6)
     with pytest.raises(Killed):
         simulate_night(SURFACE, RANDOM, 1, 6, directory=tmp_path, observer=kill_at(cell_number))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from functools import cache
 
 import pytest
@@ -103,16 +104,14 @@ def test_on_a_tight_machine_hardly_any_tree_pays_for_many():
 def test_on_stairs_a_node_may_cost_a_whole_tile():
     surface = surface_of("stairs")
     steps = [surface.truth(configuration(each, 4), Cell(SHORT, 32)).step_time_s for each in range(12, 20)]
-    rises = [after - before for before, after in zip(steps, steps[1:], strict=False)]
+    rises = [after - before for before, after in itertools.pairwise(steps)]
 
     assert max(rises) > 10 * min(rises)
 
 
 def test_on_stairs_the_whole_context_is_worse_than_a_window():
     surface = surface_of("stairs")
-    lengths = {
-        window: length_of(surface.truth(configuration(16, 4, window), Cell(LONG, 1))) for window in WINDOWS
-    }
+    lengths = {window: length_of(surface.truth(configuration(16, 4, window), Cell(LONG, 1))) for window in WINDOWS}
 
     assert max(lengths, key=lambda window: lengths[window]) == 2048
 

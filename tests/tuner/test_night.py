@@ -510,6 +510,7 @@ def test_a_hopeless_trial_is_pruned_after_its_first_stage(tmp_path: Path):
     night(Limits(trials=4))
     hopeless = Imagined(tmp_path)
     hopeless.speed = lambda _configuration, c: 20.0 * c
+    hopeless.accept_length = 1.1  # what bounds it at C=1
     hopeless(Limits(trials=5))
 
     trial = hopeless.trials[-2] if hopeless.trials[-1].kind is TrialKind.BASELINE else hopeless.trials[-1]
