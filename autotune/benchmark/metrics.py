@@ -172,9 +172,7 @@ def check_outcomes(
     commonest, times = errors.most_common(1)[0] if errors else ("nothing was sent", 0)
     reason = f"commonest error, {times} times: {commonest}"
     if succeeded == 0:
-        raise NothingSucceeded(
-            f"0 of {len(records)} requests succeeded; {reason}", where=where, hint="see the server's log"
-        )
+        raise NothingSucceeded(f"0 of {len(records)} requests succeeded; {reason}", where=where, hint=advise(commonest))
     since = "" if earlier is None or not earlier.sent else " since this server was booted"
     raise TooManyFailures(
         f"{count.succeeded} of {count.sent} requests succeeded{since}, so at most {count.upper_bound:.0%} do; "
@@ -182,6 +180,19 @@ def check_outcomes(
         where=where,
         hint="see the server's log, or lower min_success_rate",
     )
+
+
+def advise(error: str) -> str:
+    """Say what to do about requests that failed, from the commonest error of theirs.
+
+    >>> advise("HTTP 500: no room")
+    "see the server's log"
+    """
+    if error.startswith(("HTTP 400", "HTTP 413", "HTTP 422")):
+        return (
+            "the server's words say what it does not take; a prompt and its answer must fit into its context together"
+        )
+    return "see the server's log"
 
 
 def check_figures(measurement: CellMeasurement) -> None:

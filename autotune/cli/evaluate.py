@@ -58,7 +58,8 @@ _ISOLATION = ("required", "run generated code without isolation")
     type=click.IntRange(min=1),
     default=2048,
     show_default=True,
-    help="Token limit of an answer, thinking included; what it cuts has a verdict of its own.",
+    help="Token limit of an answer, thinking included; what it cuts has a verdict of its own. The longest prompt and so many "
+    "tokens must fit into the server's context.",
 )
 @click.option(
     "--limit",

@@ -10,6 +10,7 @@ from pathlib import Path
 from autotune.api_key import ApiKey
 from autotune.benchmark.api_fields import ApiFields
 from autotune.benchmark.event_loop import run
+from autotune.benchmark.metrics import advise
 from autotune.benchmark.record_file import RecordFile
 from autotune.benchmark.request_record import Outcome
 from autotune.benchmark.text_sanity import look_at_text, render_sanity
@@ -180,5 +181,5 @@ class Evaluation:
             where=self._url,
             hint="allow more time for all answers (answers_limit_s, --limit), or ask for fewer or shorter ones"
             if is_late
-            else "see the server's log",
+            else advise(reason or ""),
         )

@@ -168,6 +168,16 @@ def test_too_few_answers_are_no_score(tmp_path, failures, error):
             evaluation.run()
 
 
+def test_answers_that_do_not_fit_into_the_context_are_told_from_a_broken_server(tmp_path):
+    with answering_server(lambda _prompt: Answer(status=400)) as server:
+        evaluation = Evaluation(server.url, SETTINGS, tmp_path / "answers.jsonl")
+
+        with pytest.raises(NothingSucceeded) as caught:
+            evaluation.run()
+
+    assert "must fit into its context" in (caught.value.hint or "")
+
+
 def test_other_problems_than_in_earlier_trials_stop_before_anything_is_asked(tmp_path):
     with answering_server(right) as server:
         evaluation = Evaluation(server.url, SETTINGS, tmp_path / "answers.jsonl", problem_set="0123")
