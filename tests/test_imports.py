@@ -107,3 +107,10 @@ def test_help_loads_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == ""
+
+
+def test_a_study_is_opened_without_what_only_some_samplers_need():
+    program = "import sys, autotune.study; print(sorted({'scipy', 'sklearn', 'torch', 'plotly'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
