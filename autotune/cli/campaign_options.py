@@ -11,7 +11,9 @@ import click
 from autotune.cli import render
 from autotune.cli.evaluate_progress import EvaluateProgress
 from autotune.simulation.campaign import work_off
+from autotune.simulation.catalogue import SURFACES
 from autotune.simulation.comparison_tables import Table, render_markdown
+from autotune.simulation.method import METHODS
 from autotune.simulation.night_score import Keyed, NightKey, ScoreFile
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -30,9 +32,30 @@ class Night(Protocol):
 AnyNight = TypeVar("AnyNight", bound=Night)
 
 
-def campaign_options(*, seeds: int) -> Callable[[Command], Command]:
-    """Add the options of a campaign, which give the arguments ``seeds``, ``out`` and ``processes``."""
+def surfaces_option(default: str) -> Callable[[Command], Command]:
+    """Add the option that gives the argument ``surfaces``."""
+    return _names_option("--surfaces", default, f"Where. Known: {', '.join(SURFACES)}.")
+
+
+def methods_option(default: str) -> Callable[[Command], Command]:
+    """Add the option that gives the argument ``methods``."""
+    return _names_option("--methods", default, f"Who. Known: {', '.join(METHODS)}.")
+
+
+def _names_option(name: str, default: str, text: str) -> Callable[[Command], Command]:
+    return click.option(name, default=default, callback=names, metavar="NAMES", help=f"{text} Default: {default}.")
+
+
+def campaign_options(*, trials: int, seeds: int) -> Callable[[Command], Command]:
+    """Add the options of a campaign, which give the arguments ``trials``, ``seeds``, ``out`` and ``processes``."""
     options = (
+        click.option(
+            "--trials",
+            type=click.IntRange(min=1),
+            default=trials,
+            show_default=True,
+            help="Counted trials of a night.",
+        ),
         click.option(
             "--seeds",
             type=click.IntRange(min=1),

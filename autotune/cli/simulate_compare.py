@@ -9,11 +9,17 @@ from typing import Any
 import click
 
 from autotune.cli import render
-from autotune.cli.campaign_options import campaign_options, names, output_options, play_missing, show_tables
-from autotune.simulation.catalogue import SURFACES
+from autotune.cli.campaign_options import (
+    campaign_options,
+    methods_option,
+    output_options,
+    play_missing,
+    show_tables,
+    surfaces_option,
+)
 from autotune.simulation.compared_night import ComparedNight, play_night
 from autotune.simulation.comparison_tables import tabulate
-from autotune.simulation.method import METHODS, find_method
+from autotune.simulation.method import find_method
 from autotune.simulation.night_score import NightScore
 from autotune.simulation.summary import (
     Comparison,
@@ -29,22 +35,9 @@ _SURFACES = "roomy,tight,stairs,cliff,h200-large,h200-small"
 
 
 @click.command("compare")
-@click.option(
-    "--surfaces",
-    default=_SURFACES,
-    callback=names,
-    metavar="NAMES",
-    help=f"Where. Known: {', '.join(SURFACES)}. Default: {_SURFACES}.",
-)
-@click.option(
-    "--methods",
-    default=_METHODS,
-    callback=names,
-    metavar="NAMES",
-    help=f"Who. Known: {', '.join(METHODS)}. Default: {_METHODS}.",
-)
-@click.option("--trials", type=click.IntRange(min=1), default=40, show_default=True, help="Counted trials of a night.")
-@campaign_options(seeds=20)
+@surfaces_option(_SURFACES)
+@methods_option(_METHODS)
+@campaign_options(trials=40, seeds=20)
 @output_options
 def compare(
     surfaces: Sequence[str],

@@ -7,24 +7,18 @@ from collections.abc import Sequence
 import click
 
 from autotune.cli import render
-from autotune.cli.campaign_options import names, output_options, show_tables
+from autotune.cli.campaign_options import methods_option, output_options, show_tables
 from autotune.cli.option_values import checked, parse_counts
 from autotune.simulation.catalogue import open_surface
 from autotune.simulation.comparison_tables import Table
-from autotune.simulation.method import METHODS, find_method
+from autotune.simulation.method import find_method
 from autotune.simulation.proposal_time import draw_study, time_proposals
 
 _METHODS = "random,qmc,tpe,nsga2,gp,greybox,greybox-replay-3"
 
 
 @click.command("proposals")
-@click.option(
-    "--methods",
-    default=_METHODS,
-    callback=names,
-    metavar="NAMES",
-    help=f"Who. Known: {', '.join(METHODS)}. Default: {_METHODS}.",
-)
+@methods_option(_METHODS)
 @click.option("--surface", default="roomy", show_default=True, metavar="NAME", help="Whose study is looked at.")
 @click.option(
     "--after",

@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from autotune.cli import render
-from autotune.cli.campaign_options import campaign_options, names, output_options, play_missing, show_tables
-from autotune.simulation.catalogue import SURFACES
+from autotune.cli.campaign_options import campaign_options, output_options, play_missing, show_tables, surfaces_option
 from autotune.simulation.comparison_tables import Table
 from autotune.simulation.pruned_night import (
     TOLERANCE,
@@ -25,15 +24,8 @@ _SURFACES = "roomy,tight,stairs,h200-large,h200-small"
 
 
 @click.command("pruning")
-@click.option(
-    "--surfaces",
-    default=_SURFACES,
-    callback=names,
-    metavar="NAMES",
-    help=f"Where. Known: {', '.join(SURFACES)}. Default: {_SURFACES}.",
-)
-@click.option("--trials", type=click.IntRange(min=1), default=20, show_default=True, help="Counted trials of a night.")
-@campaign_options(seeds=200)
+@surfaces_option(_SURFACES)
+@campaign_options(trials=20, seeds=200)
 @output_options
 def pruning(
     surfaces: Sequence[str],

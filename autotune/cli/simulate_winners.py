@@ -9,12 +9,18 @@ from pathlib import Path
 import click
 
 from autotune.cli import render
-from autotune.cli.campaign_options import campaign_options, names, output_options, play_missing, show_tables
+from autotune.cli.campaign_options import (
+    campaign_options,
+    methods_option,
+    output_options,
+    play_missing,
+    show_tables,
+    surfaces_option,
+)
 from autotune.pass_rate import wilson_interval
 from autotune.settings import FEWEST_CONFIRMATION_BOOTS
-from autotune.simulation.catalogue import SURFACES
 from autotune.simulation.comparison_tables import Table
-from autotune.simulation.method import METHODS, find_method
+from autotune.simulation.method import find_method
 from autotune.simulation.noise import NoiseSettings
 from autotune.simulation.winner_night import (
     WinnerNight,
@@ -38,21 +44,8 @@ def _enough_boots(_context: click.Context, parameter: click.Parameter, boots: in
 
 
 @click.command("winners")
-@click.option(
-    "--surfaces",
-    default=_SURFACES,
-    callback=names,
-    metavar="NAMES",
-    help=f"Where. Known: {', '.join(SURFACES)}. Default: {_SURFACES}.",
-)
-@click.option(
-    "--methods",
-    default=_METHODS,
-    callback=names,
-    metavar="NAMES",
-    help=f"Who. Known: {', '.join(METHODS)}. Default: {_METHODS}.",
-)
-@click.option("--trials", type=click.IntRange(min=1), default=20, show_default=True, help="Counted trials of a night.")
+@surfaces_option(_SURFACES)
+@methods_option(_METHODS)
 @click.option(
     "--between-boots",
     type=click.FloatRange(min=0, max=1),
@@ -70,7 +63,7 @@ def _enough_boots(_context: click.Context, parameter: click.Parameter, boots: in
     metavar="N",
     help="Boots of the confirmation at most, after the search; 0 for none, else at least 4.",
 )
-@campaign_options(seeds=200)
+@campaign_options(trials=20, seeds=200)
 @output_options
 def winners(
     surfaces: Sequence[str],

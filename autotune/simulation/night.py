@@ -31,8 +31,8 @@ from autotune.study import Study, StudyView
 from autotune.trial import Cell, Configuration, TrialRecord, TrialState
 from autotune.tuner.interruption import Interruption
 from autotune.tuner.limits import Limits
+from autotune.tuner.meters import Meters
 from autotune.tuner.night import Night
-from autotune.tuner.trial_run import Meters
 
 MAX_COMMANDS: Final = 20
 """Commands of one night at most: each ends by a fault of the machine, and the next goes on."""

@@ -29,8 +29,8 @@ from autotune.study import Study
 from autotune.trial import Configuration
 from autotune.tuner.interruption import Interruption
 from autotune.tuner.limits import Limits
+from autotune.tuner.meters import Meters
 from autotune.tuner.night import Night, NightOutcome
-from autotune.tuner.trial_run import Meters
 
 __all__ = ["Limits", "NightOutcome", "confirm", "open_deployment", "open_dialect", "restore", "run"]
 

@@ -11,7 +11,7 @@ from autotune.replay.evidence import replay
 from autotune.replay.table import AcceptLengthTable
 from autotune.search_space import SearchSpace
 from autotune.settings import BenchmarkSettings, CellSettings, StudySettings
-from autotune.tuner.trial_run import CellMeter
+from autotune.tuner.meters import CellMeter
 
 
 def for_profile(settings: BenchmarkSettings) -> BenchmarkSettings:

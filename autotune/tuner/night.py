@@ -41,14 +41,16 @@ from autotune.servers.base import ServerDialect
 from autotune.study import Study, Suggestion
 from autotune.suggestion import measured_as
 from autotune.trial import Cell, CellMeasurement, TrialKind, TrialRecord, TrialState
+from autotune.tuner.begun_trial import Rig, say_briefly
 from autotune.tuner.boot import Booter
 from autotune.tuner.confirming import Confirming
 from autotune.tuner.interruption import Interrupted, Interruption, OutOfTime
 from autotune.tuner.limits import Limits
+from autotune.tuner.meters import Meters
 from autotune.tuner.profile_run import NOT_LOGGED, ProfileRun, find_launch
 from autotune.tuner.soak_run import SoakRun
 from autotune.tuner.timekeeper import Timekeeper
-from autotune.tuner.trial_run import Meters, TrialRun, Unexplained, say_briefly
+from autotune.tuner.trial_run import TrialRun, Unexplained
 
 _FAILURES_IN_A_ROW = 3
 
@@ -140,6 +142,7 @@ class Night:
             self.on_note,
             drain=drain,
         )
+        self._rig = Rig(study, self._booter, deployment, dialect, meters, self, interruption, clock)
         self._time = Timekeeper(study, limits, clock)
         self._confirming = Confirming(study, self._time, self._run, self.on_note)
         self._trial: int | None = None
@@ -271,40 +274,10 @@ class Night:
     def _measure(self, number: int, suggestion: Suggestion, *, may_reuse: bool) -> TrialRecord:
         """Let a trial run to its end."""
         if suggestion.kind is TrialKind.PROFILE:
-            return ProfileRun(
-                self._study,
-                number,
-                suggestion,
-                booter=self._booter,
-                dialect=self._dialect,
-                meters=self._meters,
-                watch=self,
-                interruption=self._interruption,
-            ).run()
+            return ProfileRun(self._rig, number, suggestion).run()
         if suggestion.confirmation is not None and suggestion.confirmation.is_soak:
-            return SoakRun(
-                self._study,
-                number,
-                suggestion,
-                booter=self._booter,
-                deployment=self._deployment,
-                dialect=self._dialect,
-                meters=self._meters,
-                watch=self,
-                interruption=self._interruption,
-                clock=self._clock,
-            ).run()
-        return TrialRun(
-            self._study,
-            number,
-            suggestion,
-            booter=self._booter,
-            deployment=self._deployment,
-            dialect=self._dialect,
-            meters=self._meters,
-            watch=self,
-            interruption=self._interruption,
-        ).run(may_reuse=may_reuse)
+            return SoakRun(self._rig, number, suggestion).run()
+        return TrialRun(self._rig, number, suggestion).run(may_reuse=may_reuse)
 
     def _judge(self, number: int, suggestion: Suggestion, unexplained: Unexplained) -> TrialRecord:
         """Decide about a trial that failed twice for no known reason, by booting the baseline."""

@@ -9,16 +9,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from autotune.errors import HostError, MeasurementError, ServerError
+from autotune.errors import MeasurementError, ServerError
 from autotune.events import Activity
 from autotune.replay.evidence import TABLES, dump_tables
 from autotune.replay.tree_shape import find_windows
 from autotune.servers.base import LaunchSpec, ServerDialect
 from autotune.study import Study, Suggestion
 from autotune.trial import TrialRecord, TrialState
-from autotune.tuner.boot import Booter
-from autotune.tuner.interruption import Interruption
-from autotune.tuner.trial_run import Meters, Watch, say_briefly
+from autotune.tuner.begun_trial import BegunTrial, Rig, say_briefly
+from autotune.tuner.meters import Meters
 
 NOT_LOGGED: Final = (
     "no profile boot: this server does not log drafts, or the rule of its trees is not known, so accept lengths are "
@@ -41,41 +40,12 @@ def log_path_of(study: Study) -> Path:
     return study.directory.absolute() / _DRAFT_LOG
 
 
-class ProfileRun:
-    """Runs the profile of a study.
+class ProfileRun(BegunTrial):
+    """Runs the profile of a study."""
 
-    Args:
-        study: where everything is recorded.
-        number: the trial, begun.
-        suggestion: whose drafts are logged.
-        booter: brings the server up.
-        dialect: the server's family.
-        meters: who asks for answers and reads the log.
-        watch: sees everything.
-        interruption: lets signals end a measurement.
-    """
-
-    def __init__(
-        self,
-        study: Study,
-        number: int,
-        suggestion: Suggestion,
-        *,
-        booter: Booter,
-        dialect: ServerDialect,
-        meters: Meters,
-        watch: Watch,
-        interruption: Interruption,
-    ) -> None:
-        self._study = study
-        self._number = number
-        self._configuration = suggestion.configuration
-        self._launch = find_launch(study, dialect, meters, suggestion)
-        self._booter = booter
-        self._meters = meters
-        self._watch = watch
-        self._interruption = interruption
-        self._folder = study.directory / "trials" / f"{number:04d}"
+    def __init__(self, rig: Rig, number: int, suggestion: Suggestion) -> None:
+        super().__init__(rig, number, suggestion)
+        self._launch = find_launch(rig.study, rig.dialect, rig.meters, suggestion)
 
     def run(self) -> TrialRecord:
         """Run the profile to its end; one that fails for whatever reason of the server's is over.
@@ -84,16 +54,13 @@ class ProfileRun:
             HostError: the host is at fault; the trial is still open.
         """
         try:
-            return self._run()
+            with self.blaming_the_disk():
+                return self._run()
         except (ServerError, MeasurementError) as error:
+            self.explain_silence(error)
+            self.record_log(error)
             self._watch.on_note("accept lengths are learned from trials alone: the profile failed")
             return self._study.fail(self._number, say_briefly(error))
-        except OSError as error:
-            raise HostError(
-                f"{error.strerror or error}",
-                where=str(error.filename or self._folder),
-                hint="see to the disk and permissions, then run the same command again",
-            ) from error
         finally:
             log_path_of(self._study).unlink(missing_ok=True)
 

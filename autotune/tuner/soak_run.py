@@ -7,18 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from autotune.clock import Clock
 from autotune.confirmation.soak import find_sinking
-from autotune.deployment.base import Deployment
-from autotune.errors import HostError, MeasurementError, ServerError
+from autotune.errors import MeasurementError, ServerError
 from autotune.events import Activity
-from autotune.servers.base import ServerDialect
 from autotune.settings import BenchmarkSettings, CellSettings, StudySettings
-from autotune.study import Study, Suggestion
+from autotune.study import Suggestion
 from autotune.trial import TrialRecord, TrialState
-from autotune.tuner.boot import Booter
-from autotune.tuner.interruption import Interruption
-from autotune.tuner.trial_run import Meters, Watch, say_briefly
+from autotune.tuner.begun_trial import BegunTrial, Rig, say_briefly
 
 _CONCURRENCY: Final = 32
 
@@ -26,47 +21,12 @@ _TEMPERATURE, _TOP_P = 1.0, 0.95
 """Of a soak where the study is greedy: some kernels fail only while they sample."""
 
 
-class SoakRun:
-    """Runs the soak of one leader.
+class SoakRun(BegunTrial):
+    """Runs the soak of one leader."""
 
-    Args:
-        study: where everything is recorded.
-        number: the trial, begun.
-        suggestion: what is loaded.
-        booter: brings the server up, or finds it up.
-        deployment: the host.
-        dialect: the server's family.
-        meters: who sends requests.
-        watch: sees everything.
-        interruption: lets signals end a measurement.
-        clock: where times come from.
-    """
-
-    def __init__(
-        self,
-        study: Study,
-        number: int,
-        suggestion: Suggestion,
-        *,
-        booter: Booter,
-        deployment: Deployment,
-        dialect: ServerDialect,
-        meters: Meters,
-        watch: Watch,
-        interruption: Interruption,
-        clock: Clock,
-    ) -> None:
-        self._study = study
-        self._number = number
-        self._configuration = suggestion.configuration
-        self._booter = booter
-        self._deployment = deployment
-        self._dialect = dialect
-        self._meters = meters
-        self._watch = watch
-        self._interruption = interruption
-        self._clock = clock
-        self._folder = study.directory / "trials" / f"{number:04d}"
+    def __init__(self, rig: Rig, number: int, suggestion: Suggestion) -> None:
+        super().__init__(rig, number, suggestion)
+        self._clock = rig.clock
         self._passes = 0
 
     def run(self) -> TrialRecord:
@@ -77,19 +37,16 @@ class SoakRun:
         """
         started_s = self._clock.monotonic()
         try:
-            self._boot()
-            started_s = self._clock.monotonic()
-            return self._load(started_s)
+            with self.blaming_the_disk():
+                self._boot()
+                started_s = self._clock.monotonic()
+                return self._load(started_s)
         except ServerError as error:
+            self.explain_silence(error)
+            self.record_log(error)
             return self._study.mark_infeasible(self._number, f"{self._say_when(started_s)} {say_briefly(error)}")
         except MeasurementError as error:
             return self._study.fail(self._number, f"{self._say_when(started_s)} {say_briefly(error)}")
-        except OSError as error:
-            raise HostError(
-                f"{error.strerror or error}",
-                where=str(error.filename or self._folder),
-                hint="see to the disk and permissions, then run the same command again",
-            ) from error
 
     def _boot(self) -> None:
         """Bring the leader up, or use the server of its last boot as it is."""
@@ -112,9 +69,9 @@ class SoakRun:
                 with self._interruption.interruptible(self._watch.time_left_s()):
                     measurement = benchmark.measure_cell(cell)
             except MeasurementError as error:
-                self._check_alive(error)
+                self.check_alive(error)
                 raise
-            self._check_alive()
+            self.check_alive()
             self._study.record_cell(self._number, measurement)
             self._watch.on_cell(stage, measurement)
             speeds.append(measurement.decode_tokens_per_s.value)
@@ -126,16 +83,6 @@ class SoakRun:
         return self._study.complete_soak(
             self._number, f"it survived {loaded_s:.0f} s of load at C={_CONCURRENCY}, {self._passes} passes"
         )
-
-    def _check_alive(self, symptom: MeasurementError | None = None) -> None:
-        """See whether the server still runs.
-
-        Raises:
-            ServerError: it ended, as its log says.
-        """
-        exit_code = self._deployment.poll()
-        if exit_code is not None:
-            raise self._dialect.classify_failure(self._deployment.read_log(), exit_code) from symptom
 
     def _say_when(self, started_s: float) -> str:
         if not self._passes:

@@ -12,7 +12,7 @@ from typing import Final
 from autotune.benchmark.pause_watch import PauseWatch
 from autotune.errors import MeasurementError, MeasurementPaused
 from autotune.trial import EvaluationMeasurement
-from autotune.tuner.trial_run import CodingMeter
+from autotune.tuner.meters import CodingMeter
 
 _WHAT: Final = "coding evaluation"
 

@@ -36,8 +36,8 @@ from autotune.study_view import load_study
 from autotune.trial import Configuration, TrialKind, TrialRecord, TrialState
 from autotune.tuner import Limits, open_night
 from autotune.tuner.interruption import Interruption
+from autotune.tuner.meters import CellMeter
 from autotune.tuner.night import Night
-from autotune.tuner.trial_run import CellMeter
 
 BOOTS: Final = 10
 ROUNDS: Final = 2

@@ -27,8 +27,8 @@ from autotune.trial import (
 )
 from autotune.tuner.interruption import Interruption
 from autotune.tuner.limits import Limits
+from autotune.tuner.meters import Meters
 from autotune.tuner.night import Night, NightOutcome
-from autotune.tuner.trial_run import Meters
 from tests.deployment.fake import FakeDeployment
 from tests.fake_clock import FakeClock
 from tests.servers.fake import FakeDialect

@@ -217,6 +217,8 @@ def test_a_crash_in_the_soak_takes_the_recommendation_back(tmp_path: Path):
     assert verdict.recommended is None
     assert "refuted" in outcome.reason
     assert outcome.exit_code == 0
+    soak = next(trial for trial in night.trials if trial.is_soak)
+    assert "Illegal memory access" in str(soak.attributes["log_lines"])
 
 
 def test_requests_that_fail_in_the_soak_take_it_back_too(tmp_path: Path):

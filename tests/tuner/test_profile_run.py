@@ -19,8 +19,8 @@ from autotune.trial import Configuration, TrialState
 from autotune.tuner.draft_profile import choose_cells, for_profile
 from autotune.tuner.interruption import OutOfTime
 from autotune.tuner.limits import Limits
+from autotune.tuner.meters import Meters
 from autotune.tuner.profile_run import NOT_LOGGED
-from autotune.tuner.trial_run import Meters
 from tests.deployment.fake import Fate
 from tests.records import make_settings
 from tests.servers.fake import FakeDialect
