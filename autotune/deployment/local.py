@@ -36,6 +36,7 @@ from autotune.deployment.process import (
     read_command,
     read_environment,
     read_parent,
+    shares_network,
 )
 from autotune.errors import HostError, RestoreError
 from autotune.servers.base import LaunchSpec
@@ -254,7 +255,9 @@ class LocalDeployment(Deployment):
         """Return a process that equals the baseline but does not listen yet."""
         own = set() if self._child is None else self._child.list_pids()
         matches = [
-            pid for pid in list_processes() if pid not in own and self._is_baseline(pid) and identify(pid) is not None
+            pid
+            for pid in list_processes()
+            if pid not in own and self._is_baseline(pid) and identify(pid) is not None and shares_network(pid)
         ]
         return next((pid for pid in matches if read_parent(pid) not in matches), None)
 

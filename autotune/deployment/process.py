@@ -87,6 +87,14 @@ def read_parent(pid: int) -> int | None:
     return None if stat is None else stat.parent
 
 
+def shares_network(pid: int) -> bool:
+    """Whether a process has our ports: one in a container may have a network of its own. True when it may not be known."""
+    try:
+        return Path(f"/proc/{pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink()
+    except OSError:
+        return True
+
+
 def read_umask(pid: int) -> int | None:
     """Return the file mode mask of a process, or ``None`` when it is unknown."""
     try:

@@ -420,6 +420,8 @@ class Night:
         except HostError as error:
             self.on_note(f"the host was put back, and could not be looked at once more after that: {error.message}")
             return "the baseline serves again"
+        if pid is None:
+            return "no server runs: the one that was found had ended by itself before it was touched; start it as usual"
         return f"the baseline serves {'still' if pid == found.pid else 'again'} as process {pid}"
 
     def _explain_unrestored(self, error: AutotuneError | OSError) -> RestoreError:

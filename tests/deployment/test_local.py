@@ -179,6 +179,17 @@ def test_a_baseline_that_still_loads_is_recognised(tmp_path: Path, port: int):
     assert not observation.is_listening
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a network")
+def test_a_server_that_loads_in_a_network_of_its_own_is_another_ones(tmp_path: Path, port: int):
+    launch = small_server(port, "--never-listen")
+    apart = LaunchSpec(("unshare", "--net", *launch.command), launch.environment)
+    with running(apart, tmp_path) as found:
+        wait_until(lambda: read_command(found.pid) == launch.command)
+        observation = deploy(tmp_path / "study", port, baseline=launch).observe()
+
+    assert observation.occupant is Occupant.NOBODY
+
+
 def test_a_refusal_names_process_command_and_difference(tmp_path: Path, port: int):
     with (
         running(small_server(port, "--budget", "7"), tmp_path, listens=port) as found,

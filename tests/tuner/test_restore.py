@@ -9,6 +9,7 @@ import pytest
 from autotune import tuner
 from autotune.deployment.base import Occupant
 from autotune.errors import RestoreError
+from autotune.tuner.limits import Limits
 from tests.tuner.imaginary import Imagined
 
 
@@ -43,3 +44,14 @@ def test_what_was_found_is_told_of_a_restore_that_fails_too(night: Imagined, tmp
 
 def test_nothing_found_and_no_record_is_nothing_left(night: Imagined, tmp_path: Path):
     assert not tuner.restore(night.settings, night.space, directory=tmp_path)
+
+
+def test_a_server_that_ended_by_itself_is_not_said_to_serve_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    night = Imagined(tmp_path, found=Occupant.BASELINE)
+
+    def find_nobody(_check: object = None) -> None:
+        night.deployment.occupant = Occupant.NOBODY
+
+    monkeypatch.setattr(night.deployment, "restore", find_nobody)
+
+    assert night(Limits(trials=1)).restored.startswith("no server runs: the one that was found had ended by itself")
