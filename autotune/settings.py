@@ -236,8 +236,8 @@ class DeploymentSettings(_Section):
 class SamplerSettings(_Section):
     """Who proposes the next configuration."""
 
-    name: Literal["gp", "greybox", "tpe", "nsga2", "qmc", "random"] = Field(
-        "gp",
+    name: Literal["greybox", "gp", "tpe", "nsga2", "qmc", "random"] = Field(
+        "greybox",
         description="`greybox` models accept length and step time apart; every other name is an Optuna sampler.",
     )
     startup_trials: Count = Field(

@@ -65,7 +65,7 @@ def surfaces(as_json: bool) -> None:
 @click.option(
     "--trials", type=click.IntRange(min=0), default=20, show_default=True, metavar="N", help="As of optimize."
 )
-@click.option("--sampler", type=click.Choice(_SAMPLERS), default="gp", show_default=True, help="Who proposes.")
+@click.option("--sampler", type=click.Choice(_SAMPLERS), default="greybox", show_default=True, help="Who proposes.")
 @click.option(
     "--startup-trials",
     type=click.IntRange(min=1),

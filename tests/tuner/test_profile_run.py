@@ -13,7 +13,7 @@ from autotune.events import Noted, TrialStarted
 from autotune.replay.evidence import find_evidence
 from autotune.replay.table import AcceptLengthTable
 from autotune.servers.base import LaunchSpec
-from autotune.settings import parse_settings
+from autotune.settings import SamplerSettings, parse_settings
 from autotune.suggestion import find_profile
 from autotune.trial import Configuration, TrialState
 from autotune.tuner.draft_profile import choose_cells, for_profile
@@ -198,8 +198,9 @@ def test_the_time_left_is_that_of_all_trials_while_drafts_are_logged(night: Prof
 
 
 def test_by_default_a_study_is_profiled_where_its_sampler_uses_it():
-    random = make_settings()
+    random = make_settings(sampler=SamplerSettings(name="random"))
 
+    assert make_settings().wants_profile
     assert not random.wants_profile
     assert find_profile([], random, Imagined(Path("unused")).space) is None
 
