@@ -4,6 +4,7 @@
 
     python -m autotune.ddtree.train --large --output build/large        # a GPU, about eight minutes
     python -m tests.benchmarks.record_table --weights build/large --device cuda --dtype bfloat16 --name h200_large
+    python -m tests.benchmarks.record_table --grid small --name cpu_small   # the embedded server's model, a quarter of an hour
 
 A pass boots an engine for each configuration, in an order of its own, and measures every cell in it. One row of
 ``NAME.csv`` is one cell of one boot, so spread between boots and the order of time are kept. ``NAME.json`` says where the
@@ -37,16 +38,45 @@ from autotune.ddtree.request import EngineOptions, GenerationRequest
 from autotune.ddtree.tokenizer import END
 from autotune.ddtree.weights import TARGET_FILE, default_weights_directory, load_drafter, load_target, load_tokenizer
 
-BUDGETS = (2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-TOPKS = (1, 2, 4, 8)
-BLOCKS = (8, 16)
-WINDOWS = (64, 512, None)
-CONTEXTS = (256, 1536)
-SWEEP = (2, 4, 8, 16, 64)
-"""Concurrencies that only configurations of topk 4, block 16 and no window are measured at, beside 1 and 32."""
-
 OUTPUT_TOKENS = 192
-LENGTH = max(CONTEXTS) + OUTPUT_TOKENS + 64
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Grid:
+    """What is recorded.
+
+    Attributes:
+        budgets, topks, blocks, windows: every combination that exists is a configuration; no window is ``None``.
+        contexts: tokens of a prompt.
+        sweep: concurrencies that only plain decoding and the trees of topk 4, block 16 and no window are measured at,
+            beside 1 and 32.
+    """
+
+    budgets: tuple[int, ...]
+    topks: tuple[int, ...]
+    blocks: tuple[int, ...]
+    windows: tuple[int | None, ...]
+    contexts: tuple[int, ...]
+    sweep: tuple[int, ...] = ()
+
+    @property
+    def requests(self) -> int:
+        """Most requests at once."""
+        return max(32, *self.sweep)
+
+    @property
+    def length(self) -> int:
+        """Tokens that a request may come to, its draft included."""
+        return max(self.contexts) + OUTPUT_TOKENS + 64
+
+
+GRIDS = {
+    "large": Grid(
+        (2, 4, 6, 8, 12, 16, 24, 32, 48, 64), (1, 2, 4, 8), (8, 16), (64, 512, None), (256, 1536), (2, 4, 8, 16, 64)
+    ),
+    "small": Grid((2, 4, 8, 12, 16, 32, 64), (1, 4, 8), (16,), (64, None), (128, 512), (2, 8)),
+}
+"""For a GPU and for two cores of a processor."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,22 +112,22 @@ class Row:
     boot_s: float
 
 
-def list_configurations() -> list[EngineOptions]:
+def list_configurations(grid: Grid) -> list[EngineOptions]:
     """Every configuration once: a chain cannot be longer than its block."""
     found = [EngineOptions()]
-    for block in BLOCKS:
-        for topk in TOPKS:
-            for budget in BUDGETS:
+    for block in grid.blocks:
+        for topk in grid.topks:
+            for budget in grid.budgets:
                 if topk > 1 or budget < block:
-                    found += [EngineOptions(budget=budget, topk=topk, block=block, window=w) for w in WINDOWS]
+                    found += [EngineOptions(budget=budget, topk=topk, block=block, window=w) for w in grid.windows]
     return found
 
 
-def list_cells(options: EngineOptions) -> list[tuple[int, int]]:
+def list_cells(grid: Grid, options: EngineOptions) -> list[tuple[int, int]]:
     """Concurrency and context of every cell that a configuration is measured in."""
     is_swept = options.budget is None or (options.topk, options.block, options.window) == (4, 16, None)
-    concurrencies = sorted({1, 32, *(SWEEP if is_swept else ())})
-    return [(concurrency, context) for context in CONTEXTS for concurrency in concurrencies]
+    concurrencies = sorted({1, 32, *(grid.sweep if is_swept else ())})
+    return [(concurrency, context) for context in grid.contexts for concurrency in concurrencies]
 
 
 def build_prompts(tokenizer: Tokenizer, count: int, context: int, seed: int) -> list[tuple[int, ...]]:
@@ -143,21 +173,25 @@ def measure(engine: Engine, prompts: Sequence[Sequence[int]], tokens: int) -> tu
 
 
 def play_pass(
-    number: int, target: Target, drafter: Drafter, tokenizer: Tokenizer, base: EngineOptions, until: float
+    number: int, grid: Grid, target: Target, drafter: Drafter, tokenizer: Tokenizer, base: EngineOptions, until: float
 ) -> Iterator[Row]:
     """Boot every configuration in random order and measure its cells, until the monotonic second ``until``."""
     start = time.monotonic()
-    prompts = {context: build_prompts(tokenizer, max(SWEEP), context, seed=7) for context in CONTEXTS}
-    configurations = list_configurations()
+    prompts = {context: build_prompts(tokenizer, grid.requests, context, seed=7) for context in grid.contexts}
+    configurations = list_configurations(grid)
     random.Random(number).shuffle(configurations)  # noqa: S311 - reproducible order
     for chosen in configurations:
         options = dataclasses.replace(
-            chosen, device=base.device, dtype=base.dtype, max_running_requests=max(SWEEP), context_length=LENGTH
+            chosen,
+            device=base.device,
+            dtype=base.dtype,
+            max_running_requests=grid.requests,
+            context_length=grid.length,
         )
         begin = time.monotonic()
         engine = Engine(target, None if options.budget is None else drafter, options, END)
         boot_s = time.monotonic() - begin
-        for concurrency, context in list_cells(options):
+        for concurrency, context in list_cells(grid, options):
             if time.monotonic() > until:
                 return
             batch = prompts[context][:concurrency]
@@ -186,7 +220,7 @@ def describe(arguments: argparse.Namespace, target: Target, drafter: Drafter) ->
     """Say where the rows come from."""
     weights = arguments.weights / TARGET_FILE
     return {
-        "recorded_by": "python -m tests.benchmarks.record_table",
+        "recorded_by": f"python -m tests.benchmarks.record_table --grid {arguments.grid}",
         "recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "device": torch.cuda.get_device_name() if arguments.device == "cuda" else platform.machine(),
         "threads": torch.get_num_threads(),
@@ -209,6 +243,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--weights", type=Path, default=default_weights_directory())
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--grid", choices=sorted(GRIDS), default="large", help="what is recorded (default: large)")
     parser.add_argument("--folder", type=Path, default=Path("studies/tables"))
     parser.add_argument("--name", required=True, help="of the table")
     parser.add_argument("--passes", type=int, nargs="+", default=[0, 1], help="numbers of the passes; each boots all")
@@ -223,14 +258,15 @@ def main(words: Sequence[str] | None = None) -> int:
     arguments.folder.mkdir(parents=True, exist_ok=True)
     path = arguments.folder / f"{arguments.name}.csv"
     record = describe(arguments, target, drafter) | {"rows": {}}
-    expected = sum(len(list_cells(options)) for options in list_configurations())
+    grid = GRIDS[arguments.grid]
+    expected = sum(len(list_cells(grid, options)) for options in list_configurations(grid))
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(record["columns"])
         for number in arguments.passes:
             rows = 0
             base = EngineOptions(device=arguments.device, dtype=arguments.dtype)
-            for row in play_pass(number, target, drafter, tokenizer, base, until):
+            for row in play_pass(number, grid, target, drafter, tokenizer, base, until):
                 writer.writerow(dataclasses.astuple(row))
                 file.flush()
                 rows += 1
