@@ -290,6 +290,7 @@ class BootRecord:
         reused: True when a server already running this configuration was measured as it was.
         version: what the server calls its version; ``None`` when it does not say.
         stopped_after_s: time it took to stop the server before it; ``None`` when none had to be stopped.
+        free_memory_gb: what it left free on the fullest device once it was loaded; ``None`` when it does not say.
     """
 
     pid: int
@@ -300,6 +301,7 @@ class BootRecord:
     reused: bool = False
     version: str | None = None
     stopped_after_s: float | None = None
+    free_memory_gb: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ from autotune.initial_study import discovery
 from autotune.initial_study.help_text import parse_help
 from autotune.initial_study.request_lengths import read_lengths
 from autotune.servers.server_metrics import parse_metrics, subtract
-from autotune.servers.sglang_log import classify_failure, find_fatal_line
+from autotune.servers.sglang_log import classify_failure, find_fatal_line, find_free_memory
 from autotune.servers.sglang_traffic import count_in_loads, count_in_metrics
 
 
@@ -470,6 +470,8 @@ def check_log(case: tuple[str, bytes]) -> None:
     plain = text.split("\n")
     find_fatal_line(plain)
     classify_failure(plain, 1)
+    free_gb = find_free_memory(plain)
+    assert free_gb is None or 0 <= free_gb < float("inf")
 
 
 def check_code(case: tuple[str, str, str | None, bool]) -> None:

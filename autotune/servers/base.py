@@ -115,6 +115,13 @@ class ServerDialect(ABC):
     def find_fatal_line(self, log_lines: Sequence[str]) -> str | None:
         """Return the first line after which a starting server cannot become ready any more, if there is one; pure."""
 
+    def find_free_memory(self, log_lines: Sequence[str]) -> float | None:  # noqa: ARG002  # for the servers that say it
+        """Return the memory in GB that a started server left free on the fullest device; pure.
+
+        ``None`` when its log does not say.
+        """
+        return None
+
     @abstractmethod
     def find_suspicion(self, configuration: Configuration, accept_length: float | None) -> str | None:
         """Return a sentence when an accept length shows that something is broken; pure."""

@@ -150,6 +150,10 @@ class SglangDialect(ServerDialect):
         """Return the first line after which a starting server cannot become ready any more."""
         return sglang_log.find_fatal_line(log_lines)
 
+    def find_free_memory(self, log_lines: Sequence[str]) -> float | None:
+        """Return the memory in GB that the server left free on the fullest GPU."""
+        return sglang_log.find_free_memory(log_lines)
+
     def find_suspicion(self, configuration: Configuration, accept_length: float | None) -> str | None:
         """Say so when speculation is on and hardly anything is accepted."""
         if not self.is_speculative(configuration) or accept_length is None or accept_length >= _BROKEN_ACCEPT_LENGTH:

@@ -1,4 +1,4 @@
-"""Why did this start fail? Read from the log lines of one boot of SGLang; pure, and blind to text inside prompts.
+"""Why did this start fail, or how much memory did it leave? Read from the log of one boot of SGLang; pure, and blind to prompts.
 
 A line is taken at its word only where the program itself puts the word: after the time stamp at the start of the line.
 """
@@ -37,6 +37,7 @@ _FATAL = re.compile(
     r"Received sigquit from a child process?\.|Initialization failed\. warmup error:|Scheduler hit an exception: "
     r"|Scheduler or DataParallelController \d+ terminated with |.{0,40}Errno 98\].*address already in use"
 )
+_CAPACITY = re.compile(r"max_total_num_tokens=\d+, .{0,400}?\bavailable_gpu_mem=(?P<gb>\d{1,6}(?:\.\d{1,6})?) GB")
 _ORDERLY_ENDS = (0, -2, -15)
 _EXCEPTION = re.compile(r"(?:[A-Za-z_][\w.]*)(?:Error|Exception|Interrupt)\b")
 
@@ -52,6 +53,20 @@ def find_fatal_line(log_lines: Sequence[str]) -> str | None:
     Only a record counts that the server stamped itself: the words of a prompt may say anything.
     """
     return next((text for is_stamped, text in map(_split, log_lines) if is_stamped and _FATAL.match(text)), None)
+
+
+def find_free_memory(log_lines: Sequence[str]) -> float | None:
+    """Return the memory in GB that is free on the fullest GPU when weights, cache and graphs are in place.
+
+    It stands at the end of the line with which each scheduler says what it can hold (``max_total_num_tokens``), the last
+    one before a server serves. ``None`` when no line says it.
+    """
+    found = [
+        match["gb"]
+        for is_stamped, text in map(_split, log_lines)
+        if is_stamped and (match := _CAPACITY.match(text)) is not None
+    ]
+    return min(map(float, found), default=None)
 
 
 def classify_failure(log_lines: Sequence[str], exit_code: int | None) -> ServerError:

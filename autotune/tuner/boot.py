@@ -153,6 +153,7 @@ class Booter:
             reused=reused,
             version=None if version is None else str(version),
             stopped_after_s=stopped_after_s,
+            free_memory_gb=self._dialect.find_free_memory(self._deployment.read_log()),
         )
         return Booted(found, record)
 

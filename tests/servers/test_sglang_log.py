@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from autotune.errors import ConfigurationRejected, OutOfMemory, ServerCrashed
-from autotune.servers.sglang_log import classify_failure, find_fatal_line, strip_line
+from autotune.servers.sglang_log import classify_failure, find_fatal_line, find_free_memory, strip_line
 
 
 @pytest.mark.parametrize(
@@ -142,3 +142,29 @@ def test_when_memory_ran_out_is_said(was_ready: bool, words: str):
 
     assert type(error) is OutOfMemory
     assert words in error.message
+
+
+CAPACITY = "max_total_num_tokens=903439, chunked_prefill_size=8192, context_len=131072, available_gpu_mem="
+
+
+def test_free_memory_is_that_of_the_fullest_gpu():
+    lines = [
+        f"[2026-01-01 10:00:00 TP0] {CAPACITY}10.26 GB",
+        f"[2026-01-01 10:00:00 TP1] {CAPACITY}9.87 GB",
+        "[2026-01-01 10:00:09] The server is fired up and ready to roll!",
+    ]
+
+    assert find_free_memory(lines) == 9.87
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{CAPACITY}0.01 GB",
+        f"[2026-01-01 10:00:00] Receive: obj='{CAPACITY}0.01 GB'",
+        "[2026-01-01 10:00:00] max_total_num_tokens=903439, context_len=131072",
+        "[2026-01-01 10:00:00] max_total_num_tokens=903439, available_gpu_mem=nan GB",
+    ],
+)
+def test_what_does_not_say_free_memory_in_the_words_of_the_server_says_nothing(line: str):
+    assert find_free_memory([line]) is None
