@@ -8,6 +8,7 @@ from typing import Final
 
 from autotune.errors import UserError
 from autotune.simulation.parametric import (
+    BRIM,
     CLIFF,
     GOOD_DRAFTER,
     ROOMY,
@@ -46,6 +47,13 @@ SURFACES: Final[Mapping[str, Callable[[], Surface]]] = {
         "cliff",
         "as roomy, and a quarter of the space runs out of memory while it starts",
         CLIFF,
+        GOOD_DRAFTER,
+        Sight(loss=0.03),
+    ),
+    "brim": lambda: ParametricSurface(
+        "brim",
+        "as roomy, and budget, block and window together decide whether memory is enough",
+        BRIM,
         GOOD_DRAFTER,
         Sight(loss=0.03),
     ),

@@ -27,6 +27,9 @@ _BOOT_DEVIATION: Final = 0.03
 _UP_FOR_S: Final = 86_400.0
 """How long the server that is found has been running."""
 
+_MEMORY_DEVIATION_GB: Final = 0.03
+"""Of the memory that boots of one configuration leave free."""
+
 _SHARDS: Final = 10
 _REFUSED_AT: Final = 0.02
 _MEMORY_AT: Final = 0.8
@@ -187,7 +190,10 @@ class SimulatedHost:
         ends_s: float | None = None
         exit_code = 0
         stop_at = 1.0
-        words: tuple[str, ...] = (_stamp(self.clock.now(), "The server is fired up and ready to roll!"),)
+        words: tuple[str, ...] = (
+            *self._say_memory(configuration),
+            _stamp(self.clock.now(), "The server is fired up and ready to roll!"),
+        )
         if obstacle is Obstacle.REFUSED:
             ready_s, exit_code, stop_at = None, 2, _REFUSED_AT
             words = ("launch_server: error: argument value is not supported by this model",)
@@ -216,6 +222,18 @@ class SimulatedHost:
         self._cells = 0
         self._pid += 1
         return self._pid
+
+    def _say_memory(self, configuration: Configuration) -> tuple[str, ...]:
+        """Return the line in which a server says how much memory it left free, where it does."""
+        free_gb = self.surface.free_memory_gb(configuration)
+        if free_gb is None:
+            return ()
+        free_gb = max(0.0, free_gb + self.noise.draw_of("memory", self._starts).gauss(0, _MEMORY_DEVIATION_GB))
+        return (
+            _stamp(
+                self.clock.now(), f"max_total_num_tokens=400000, context_len=65536, available_gpu_mem={free_gb:.2f} GB"
+            ),
+        )
 
 
 def _count_cells(surface: Surface) -> int:

@@ -32,8 +32,36 @@ _ROUNDING: Final = 4
 _DRAFT_CONTEXT: Final = 4096
 """Context positions that make drafting twice as long as without any."""
 
-_GRAPHS: Final = 32
-"""Running requests for which a server captures its graphs: what it needs memory for."""
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a server takes beside weights and cache; all in GB.
+
+    Attributes:
+        free_gb_at_most: there is, before any tree.
+        node_gb: graphs of one node of a tree, for all requests that may run.
+        node_token_gb: the same for each token that is kept per position.
+        block_gb: graphs of the drafter, for each token that it drafts.
+        window_gb: the drafter's cache, for each 1024 positions that it sees.
+        needed_gb: must be left when all is captured.
+    """
+
+    free_gb_at_most: float
+    node_gb: float
+    node_token_gb: float = 0.0
+    block_gb: float = 0.0
+    window_gb: float = 0.0
+    needed_gb: float = 0.5
+
+    def free_gb(self, configuration: Configuration) -> float:
+        """Return what is left free."""
+        nodes = _number(configuration, "budget") + 1
+        if nodes == 1:
+            return self.free_gb_at_most
+        window = max(CONTEXTS) if configuration["window"] is None else _number(configuration, "window")
+        taken = nodes * (self.node_gb + self.node_token_gb * _number(configuration, "topk"))
+        taken += self.block_gb * _number(configuration, "block") + self.window_gb * window / 1024
+        return self.free_gb_at_most - taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +78,7 @@ class Machine:
         node_s: building one node of one sequence's tree.
         tree_factor: on verifying a tree, where that needs a slower attention than a chain.
         plain_factor: on a step without speculation, which can be prepared while the one before runs.
-        largest_graph: nodes times tokens kept, over all running requests, for which there is memory; ``None`` has no end.
+        memory: what is left free for trees; ``None`` has no end, and its server does not say.
     """
 
     weights_s: float
@@ -62,7 +90,7 @@ class Machine:
     node_s: float = 3e-6
     tree_factor: float = 1.0
     plain_factor: float = 0.95
-    largest_graph: int | None = None
+    memory: Memory | None = None
 
     def step_s(self, configuration: Configuration, cell: Cell) -> float:
         """Return the time of one step of all streams."""
@@ -81,10 +109,7 @@ class Machine:
 
     def holds(self, configuration: Configuration) -> bool:
         """Whether there is memory for the graphs of a configuration."""
-        nodes = _number(configuration, "budget") + 1
-        return (
-            self.largest_graph is None or _GRAPHS * nodes * (10 + _number(configuration, "topk")) <= self.largest_graph
-        )
+        return self.memory is None or self.memory.free_gb(configuration) >= self.memory.needed_gb
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +180,10 @@ class ParametricSurface(Surface):
         """Return why a configuration does not serve."""
         return None if self._machine.holds(configuration) else Obstacle.OUT_OF_MEMORY
 
+    def free_memory_gb(self, configuration: Configuration) -> float | None:
+        """Return what is left free."""
+        return None if self._machine.memory is None else self._machine.memory.free_gb(configuration)
+
     def boot_s(self, configuration: Configuration) -> float:
         """Return how long loading and capturing take."""
         return boot_s(configuration)
@@ -194,7 +223,13 @@ TIGHT: Final = Machine(weights_s=6e-3, token_s=90e-6)
 
 STAIRS: Final = Machine(weights_s=8e-3, token_s=25e-6, tile=128, tree_factor=1.08)
 
-CLIFF: Final = Machine(weights_s=12e-3, token_s=14e-6, largest_graph=24_000)
+CLIFF: Final = Machine(weights_s=12e-3, token_s=14e-6, memory=Memory(12.5, node_gb=0.16, node_token_gb=0.016))
+"""As roomy; the largest trees with many tokens per position do not fit."""
+
+BRIM: Final = Machine(
+    weights_s=12e-3, token_s=14e-6, memory=Memory(7.5, node_gb=0.14, block_gb=0.08, window_gb=0.35, needed_gb=0.8)
+)
+"""As roomy; half the trees fit, which ones is decided by budget, block and window."""
 
 
 def prefill_s(cell: Cell) -> float:

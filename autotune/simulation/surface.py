@@ -62,6 +62,10 @@ class Surface(ABC):
     def find_obstacle(self, configuration: Configuration) -> Obstacle | None:
         """Return why a configuration does not serve; ``None`` when it does."""
 
+    def free_memory_gb(self, configuration: Configuration) -> float | None:  # noqa: ARG002  # where memory is imagined
+        """Return what is left free once a configuration is loaded, in GB; ``None`` when the server does not say."""
+        return None
+
     @abstractmethod
     def boot_s(self, configuration: Configuration) -> float:
         """Return how long it takes from start to the first generation, in seconds, obstacle or not."""

@@ -21,6 +21,8 @@ class Information(Enum):
     """What a trial measured before it was stopped."""
     INFEASIBILITY = "infeasible trials"
     """That a configuration did not start."""
+    FREE_MEMORY = "free memory"
+    """How much memory a server left free."""
 
 
 class WithheldSampler:
@@ -65,3 +67,5 @@ def _withhold(trial: TrialRecord, withheld: Information) -> TrialRecord | None:
             return replace(trial, cells=()) if trial.state is TrialState.PRUNED else trial
         case Information.INFEASIBILITY:
             return None if trial.state is TrialState.INFEASIBLE else trial
+        case Information.FREE_MEMORY:
+            return replace(trial, boot=trial.boot and replace(trial.boot, free_memory_gb=None))

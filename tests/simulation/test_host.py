@@ -3,11 +3,12 @@ from __future__ import annotations
 import pytest
 
 from autotune.errors import ConfigurationRejected, ConnectionLostError, OutOfMemory
-from autotune.servers.sglang_log import classify_failure, find_fatal_line
+from autotune.servers.sglang_log import classify_failure, find_fatal_line, find_free_memory
 from autotune.simulation.clock import SimulatedClock
 from autotune.simulation.faults import FaultSettings
 from autotune.simulation.host import STOP_S, SimulatedHost
 from autotune.simulation.noise import BootId, NightNoise, NoiseSettings
+from autotune.simulation.catalogue import open_surface
 from tests.simulation.small_surface import SmallSurface
 
 TREE = {"budget": 8, "topk": 4, "window": None, "block": 16}
@@ -136,3 +137,26 @@ def test_boots_are_counted_by_the_results_before_them():
     found.append(host.boot)
 
     assert found == [BootId(0, 0), BootId(0, 1), BootId(0, 2), BootId(1, 0), BootId(1, 1)]
+
+
+def test_a_server_says_how_much_memory_it_left_free():
+    surface = open_surface("brim")
+    host = SimulatedHost(surface, SimulatedClock(), NightNoise(NoiseSettings(), 1), FaultSettings())
+    configuration = surface.space.resolve(surface.settings.baseline)
+    restart(host, configuration)
+    host.clock.sleep(900)
+
+    said, true = find_free_memory(host.log), surface.free_memory_gb(configuration)
+
+    assert said is not None
+    assert true is not None
+    assert said != true
+    assert abs(said - true) < 0.2
+
+
+def test_a_machine_whose_memory_is_not_imagined_says_nothing_of_it():
+    host = make_host()
+    restart(host, TREE)
+    host.clock.sleep(900)
+
+    assert find_free_memory(host.log) is None

@@ -163,3 +163,17 @@ def test_a_surface_answers_for_every_cell_of_its_study(name):
     surface: Surface = surface_of(name)
     for cell in expected_cells(surface.settings):
         assert surface.truth(surface.space.resolve(surface.settings.baseline), cell).tokens_per_s(cell.concurrency) > 0
+
+
+@pytest.mark.parametrize("name", ["cliff", "brim"])
+def test_what_leaves_too_little_memory_free_does_not_serve(name: str):
+    surface = open_surface(name)
+    free = [surface.free_memory_gb(each) for each in surface.space.configurations]
+    serves = [surface.find_obstacle(each) is None for each in surface.space.configurations]
+
+    known = [value for value in free if value is not None]
+    assert len(known) == len(free)
+    assert min(value for value, is_fine in zip(known, serves, strict=True) if is_fine) > max(
+        value for value, is_fine in zip(known, serves, strict=True) if not is_fine
+    )
+    assert 0.2 < serves.count(False) / len(serves) < 0.6

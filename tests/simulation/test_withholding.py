@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 from autotune.sampling.base import History
 from autotune.simulation.withholding import Information, WithheldSampler
 from autotune.trial import TrialKind, TrialState
-from tests.records import make_settings, make_trial
+from tests.records import make_boot, make_settings, make_trial
 from tests.simulation.table_surface import TableSurface
 
 SPACE = TableSurface({1: (1.0, 1.0, 1.0)}).space
 BASELINE = make_trial(0, configuration={"budget": 1}, kind=TrialKind.BASELINE)
-COMPLETE = make_trial(1, configuration={"budget": 2})
+COMPLETE = replace(make_trial(1, configuration={"budget": 2}), boot=replace(make_boot(), free_memory_gb=3.0))
 PRUNED = make_trial(2, configuration={"budget": 0}, state=TrialState.PRUNED)
 INFEASIBLE = make_trial(3, None, None, configuration={"budget": 2}, state=TrialState.INFEASIBLE)
 
@@ -51,3 +52,11 @@ def test_an_infeasible_trial_that_is_not_seen_is_pending_so_that_it_is_not_propo
 
     assert [trial.number for trial in seen.history.trials] == [0, 1, 2]
     assert seen.pending == [{"budget": 1}, {"budget": 2}]
+
+
+def test_without_free_memory_a_boot_keeps_the_rest():
+    seen = see(Information.FREE_MEMORY).history.trials[1]
+
+    assert COMPLETE.boot is not None
+    assert seen.boot == replace(COMPLETE.boot, free_memory_gb=None)
+    assert seen.cells == COMPLETE.cells

@@ -40,6 +40,7 @@ class Encoding:
         x: one column for each number or ordered choice and one for each word of an unordered choice, all from 0 to 1;
             shape (rows, columns).
         sizes: the columns of ``x`` that are numbers or ordered choices; shape (rows, ordered parameters).
+        amounts: as ``sizes``, but numbers as they are and not by their logarithm; memory is linear in them.
         words: codes of the unordered values; shape (rows, unordered parameters).
         arm: code of the arm; shape (rows,).
         arm_names: by code; ``None`` for what belongs to no arm.
@@ -54,17 +55,22 @@ class Encoding:
         self._row = {space.key(configuration): row for row, configuration in enumerate(configurations)}
         columns: list[Vector] = []
         sizes: list[Vector] = []
+        amounts: list[Vector] = []
         words: list[Vector] = []
         for name, parameter in space.parameters.items():
             values = [configuration[name] for configuration in configurations]
             if isinstance(parameter, IntParameter):
                 sizes += (scaled := _number_columns(parameter, values))
                 columns += scaled
+                amounts += _scaled(
+                    np.array(values, dtype=np.float64) - parameter.low, float(parameter.high - parameter.low)
+                )
             elif _is_ordered(parameter):
                 position = {value: index for index, value in enumerate(parameter.choices)}
                 rank = np.array([position[value] for value in values], dtype=np.float64)  # type: ignore[index]
                 sizes += (scaled := _scaled(rank, len(parameter.choices) - 1.0))
                 columns += scaled
+                amounts += _amount_columns(parameter, values, rank)
             else:
                 columns += _word_columns(parameter, values)
                 code = {value: index for index, value in enumerate(parameter.choices)}
@@ -72,6 +78,7 @@ class Encoding:
         rows = len(configurations)
         self.x: Final = _stack(columns, rows)
         self.sizes: Final = _stack(sizes, rows)
+        self.amounts: Final = _stack(amounts, rows)
         self.words: Final = _stack(words, rows)
         names = [space.arm(configuration) for configuration in configurations]
         self.arm_names: Final = tuple(dict.fromkeys(names))
@@ -132,6 +139,14 @@ def _is_ordered(parameter: ChoiceParameter) -> bool:
     return sum(isinstance(value, int) for value in parameter.choices) >= 2 and not any(
         isinstance(value, str) for value in parameter.choices
     )
+
+
+def _amount_columns(parameter: ChoiceParameter, values: Sequence[ParameterValue], rank: Vector) -> list[Vector]:
+    """Return the values of an ordered choice from 0 to 1; their ranks where one of them is none."""
+    numbers = [choice for choice in parameter.choices if isinstance(choice, int)]
+    if len(numbers) < len(parameter.choices):
+        return _scaled(rank, len(parameter.choices) - 1.0)
+    return _scaled(np.array(values, dtype=np.float64) - min(numbers), float(max(numbers) - min(numbers)))
 
 
 def _scaled(values: Vector, width: float) -> list[Vector]:

@@ -23,6 +23,7 @@ from autotune.objectives import judge
 from autotune.sampling.base import History
 from autotune.sampling.greybox.encoding import Encoding, Flags, Matrix, Rows, Vector
 from autotune.sampling.greybox.gaussian_process import GaussianProcess, Inputs, LogNormal, Priors, fit
+from autotune.sampling.greybox.memory import predict_room
 from autotune.trial import TrialKind, TrialRecord, TrialState
 
 _SERVED, _FAILED = 1.0, -1.0
@@ -71,7 +72,13 @@ def predict_feasible(history: History, encoding: Encoding, rows: Rows) -> Vector
 def predict_serves(history: History, encoding: Encoding, rows: Rows) -> Vector:
     """Return the probability that some configurations start, can be measured and keep pass@1; shape (n,)."""
     outcomes = _sort(history, encoding)
-    return _predict_fits(outcomes, encoding, rows) * _predict_accepted(outcomes, encoding, rows)
+    room = predict_room(history, encoding, outcomes.ran_out, rows)
+    fits = (
+        _predict_fits(outcomes, encoding, rows)
+        if room is None
+        else np.where(_exceeds(outcomes, encoding)[rows], 0.0, room)
+    )
+    return fits * _predict_accepted(outcomes, encoding, rows)
 
 
 def _predict_fits(outcomes: _Outcomes, encoding: Encoding, rows: Rows) -> Vector:
@@ -89,11 +96,17 @@ def _predict_fits(outcomes: _Outcomes, encoding: Encoding, rows: Rows) -> Vector
     believed = np.argsort(-trust, kind="stable")[:_BELIEVED]
     keeps = encoding.sizes[rows] @ weights[:, believed] <= limits[believed]
     chance = keeps @ trust[believed] / trust[believed].sum()
+    return np.where(_exceeds(outcomes, encoding)[rows], 0.0, chance)
+
+
+def _exceeds(outcomes: _Outcomes, encoding: Encoding) -> Flags:
+    """Whether each configuration is as large as one that ran out of memory for its size; shape (rows,)."""
+    above = np.zeros(len(encoding), dtype=np.bool_)
     for row in outcomes.ran_out:
-        above = is_larger(encoding, int(row))
-        if not above[outcomes.served].any():  # else it was not for its size
-            chance[above[rows]] = 0.0
-    return np.asarray(chance, dtype=np.float64)
+        larger = is_larger(encoding, int(row))
+        if not larger[outcomes.served].any():  # else it was not for its size
+            above |= larger
+    return above
 
 
 def _predict_accepted(outcomes: _Outcomes, encoding: Encoding, rows: Rows) -> Vector:
