@@ -4,11 +4,11 @@ import pytest
 
 from autotune.errors import ConfigurationRejected, ConnectionLostError, OutOfMemory
 from autotune.servers.sglang_log import classify_failure, find_fatal_line, find_free_memory
+from autotune.simulation.catalogue import open_surface
 from autotune.simulation.clock import SimulatedClock
 from autotune.simulation.faults import FaultSettings
 from autotune.simulation.host import STOP_S, SimulatedHost
 from autotune.simulation.noise import BootId, NightNoise, NoiseSettings
-from autotune.simulation.catalogue import open_surface
 from tests.simulation.small_surface import SmallSurface
 
 TREE = {"budget": 8, "topk": 4, "window": None, "block": 16}

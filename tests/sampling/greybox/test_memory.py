@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from autotune.sampling.greybox.encoding import Encoding
+from autotune.sampling.greybox.encoding import Encoding, Rows, Vector
 from autotune.sampling.greybox.feasibility import predict_serves
 from autotune.sampling.greybox.memory import FEWEST_TOLD, predict_room
 from autotune.trial import Configuration
@@ -39,7 +40,7 @@ def fits(configuration: Configuration) -> bool:
 class TellingServer(Server):
     """Says how much memory it left free, within 0.03 GB."""
 
-    def boot_all(self, texts):
+    def boot_all(self, texts: Sequence[str]) -> None:
         chance = random.Random(self.seed)  # noqa: S311
         for text in texts:
             configuration = self.space.parse(text)
@@ -49,7 +50,7 @@ class TellingServer(Server):
                 self.trials[-1] = replace(self.trials[-1], boot=told)
 
 
-def room(server: Server, ran_out: np.ndarray = NOBODY) -> np.ndarray | None:
+def room(server: Server, ran_out: Rows = NOBODY) -> Vector | None:
     return predict_room(server.history(), ENCODING, ran_out, EVERY)
 
 
