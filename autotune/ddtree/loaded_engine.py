@@ -55,7 +55,7 @@ def load_engine(flags: Mapping[str, Any]) -> LoadedEngine:
     target = load_target(Path(flags["model_path"]))
     drafter = None if options.budget is None else load_drafter(Path(flags["speculative_draft_model_path"]))
     need = estimate_memory(target.config, options, _count_bytes(target, drafter, dtype.itemsize))
-    check_memory(need, options.device, flags["mem_fraction_static"])
+    spare = check_memory(need, options.device, flags["mem_fraction_static"])
     target = target.to(options.device, dtype)
     drafter = None if drafter is None else drafter.to(options.device, dtype)
     weight_gib = need.weights / GIB
@@ -71,10 +71,11 @@ def load_engine(flags: Mapping[str, Any]) -> LoadedEngine:
             options.budget + 1,
         )
     logger.info(
-        "max_total_num_tokens=%d, max_running_requests=%d, context_len=%d",
+        "max_total_num_tokens=%d, max_running_requests=%d, context_len=%d, available_gpu_mem=%.2f GB",
         capacity,
         options.max_running_requests,
         options.context_length,
+        spare / GIB,
     )
     info = {
         "context_length": options.context_length,

@@ -55,8 +55,8 @@ def estimate_memory(config: ModelConfig, options: EngineOptions, weights: int) -
     return MemoryNeed(weights, cache, logits + attention + cache * 2 // 3)
 
 
-def check_memory(need: MemoryNeed, device: str, fraction: float) -> None:
-    """Refuse to start an engine that would run out of memory once it is busy.
+def check_memory(need: MemoryNeed, device: str, fraction: float) -> int:
+    """Refuse to start an engine that would run out of memory once it is busy; return the bytes that stay free then.
 
     Args:
         need: what it takes.
@@ -76,6 +76,7 @@ def check_memory(need: MemoryNeed, device: str, fraction: float) -> None:
             f"{free / GIB:.2f} GiB are free and --mem-fraction-static {fraction:g} allows {allowed / GIB:.2f} GiB. "
             "Lower --max-running-requests, --context-length or --speculative-ddtree-budget."
         )
+    return allowed - need.total
 
 
 def free_memory() -> int:

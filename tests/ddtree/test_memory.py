@@ -30,7 +30,7 @@ def test_what_does_not_fit_is_refused_with_what_to_lower(monkeypatch) -> None:
     """case 8"""
     monkeypatch.setattr(memory, "free_memory", lambda: 10 * GIB)
 
-    check_memory(MemoryNeed(GIB, GIB, GIB), "cpu", 0.5)
+    assert check_memory(MemoryNeed(GIB, GIB, GIB), "cpu", 0.5) == 2 * GIB
     with pytest.raises(
         torch.OutOfMemoryError, match=r"CPU out of memory\. Tried to allocate 3\.00 GiB .* Lower --max-running"
     ):
