@@ -398,10 +398,10 @@ class PruningSettings(_Section):
     """When a trial is stopped early."""
 
     enabled: Switch = Field(True, description="Stop trials that cannot reach the front any more.")
-    margin: Share = Field(
-        0.05,
-        description="The optimistic bound must be dominated by this share before a trial is stopped; by more where boots of "
-        "the baseline are seen to lie further apart.",
+    threshold: Share = Field(
+        0.1,
+        description="A trial is stopped after a stage when the model gives its configuration less than this chance to be on "
+        "the front.",
     )
 
 

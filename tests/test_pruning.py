@@ -2,215 +2,232 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune import pruning
-from autotune.pareto import front
-from autotune.pruning import MIN_HISTORY, decide, find_margin
-from autotune.settings import PruningSettings
-from autotune.trial import CellMeasurement, TrialKind, TrialRecord, TrialState
+from autotune.pruning import MIN_HISTORY, decide
+from autotune.search_space import search_space_of
+from autotune.settings import PruningSettings, StudySettings
+from autotune.trial import CellMeasurement, Configuration, TrialKind, TrialRecord, TrialState
 from tests.records import make_cell, make_settings, make_trial
 
 SETTINGS = make_settings()
+SPACE = search_space_of(SETTINGS)
+ASKED = SPACE.resolve({"budget": 24, "topk": 4, "window": "none"})
+
+LAW = {0: 1.0, 2: 1.9, 4: 2.6, 8: 3.3, 16: 3.9, 24: 4.1, 32: 4.3, 64: 4.6}
+"""Accept length by budget, whatever the rest."""
+
+
+def speeds(budget: int) -> tuple[float, float]:
+    """Tokens/s at C=1 and C=32 of a machine whose steps take longer with the budget, much longer for 32."""
+    return LAW[budget] / (0.010 + 0.00002 * budget), 32 * LAW[budget] / (0.10 + 0.004 * budget)
+
+
+def tree(budget: int) -> Configuration:
+    return SPACE.resolve({"budget": budget, "topk": 4, "window": "none"} if budget else {"budget": 0})
+
+
+def measured(number: int, budget: int, *, kind: TrialKind = TrialKind.SEARCH, factor: float = 1.0) -> TrialRecord:
+    c1, c32 = speeds(budget)
+    length = LAW[budget] if budget else None
+    return make_trial(number, factor * c1, factor * c32, kind=kind, configuration=tree(budget), accept_length=length)
+
+
 HISTORY = [
-    make_trial(0, 100, 400, kind=TrialKind.BASELINE, accept_length=3.0),
-    make_trial(1, 50, 450, kind=TrialKind.LISTED, accept_length=None),
-    make_trial(2, 80, 500, kind=TrialKind.LISTED, accept_length=2.5),
-    make_trial(3, 120, 420, accept_length=3.5),
+    measured(0, 16, kind=TrialKind.BASELINE),
+    measured(1, 0, kind=TrialKind.LISTED),
+    measured(2, 2, kind=TrialKind.LISTED),
+    measured(3, 8),
+    measured(4, 4),
+    measured(5, 64),
+    measured(6, 16, kind=TrialKind.BASELINE, factor=1.01),
 ]
-SPEED = st.floats(10, 1000)
-LENGTH = st.floats(1, 8)
-COMPLETE = st.lists(st.tuples(SPEED, SPEED, LENGTH), min_size=MIN_HISTORY, max_size=6)
 
 
-def open_trial(*cells: CellMeasurement, kind: TrialKind = TrialKind.SEARCH) -> TrialRecord:
-    return replace(make_trial(9, None, None, state=TrialState.MEASURING, kind=kind), cells=cells)
+def open_trial(
+    *cells: CellMeasurement, kind: TrialKind = TrialKind.SEARCH, configuration: Configuration = ASKED
+) -> TrialRecord:
+    opened = make_trial(9, None, None, state=TrialState.MEASURING, kind=kind, configuration=configuration)
+    return replace(opened, cells=cells)
 
 
-def make_history(figures: Sequence[tuple[float, float, float]]) -> list[TrialRecord]:
-    return [make_trial(number, c1, c32, accept_length=length) for number, (c1, c32, length) in enumerate(figures)]
+def judge(
+    *cells: CellMeasurement, history: Sequence[TrialRecord] = HISTORY, settings: StudySettings = SETTINGS
+) -> pruning.Decision:
+    return decide(open_trial(*cells), history, settings, SPACE)
 
 
 def test_a_trial_that_cannot_reach_the_front_is_stopped_with_the_figures_that_say_so():
     """case 44: stopped by our own rule, with a reason, after a stage."""
-    decision = decide(open_trial(make_cell(32, 200.0, accept_length=1.5)), HISTORY, SETTINGS)
+    decision = judge(make_cell(32, 0.5 * speeds(24)[1], accept_length=0.5 * LAW[24]))
 
-    # By its accept length: 1.5 * 120/3.5 = 51.
     assert decision.prune
-    assert decision.bound_c1 == pytest.approx(1.5 * 120 / 3.5)
-    assert decision.bound_c32 == pytest.approx(200.0)
-    assert decision.reason == (
-        "can reach at most 51 tokens/s at C=1 and 200 at C=32; trial 3 has 120 and 420, at least 5% more at both"
+    assert decision.chance is not None
+    assert decision.chance < SETTINGS.pruning.threshold
+    assert re.fullmatch(
+        r"expected -\d+% \(-\d+% to -\d+%\) at C=1 and -\d+% \(-\d+% to -\d+%\) at C=32 against the baseline, "
+        r"a chance (below 0.1%|of \d\.\d%) to be on the front; trial \d is at [+-]\d+% and [+-]\d+%",
+        decision.reason,
     )
 
 
-def test_a_profile_is_no_trial_to_judge_by():
-    profile = make_trial(8, None, None, kind=TrialKind.PROFILE, pass_at_1=None)
+def test_the_trial_that_is_named_as_better_is_ahead_at_both():
+    decision = judge(make_cell(32, 0.5 * speeds(24)[1], accept_length=0.5 * LAW[24]))
 
-    decision = decide(open_trial(make_cell(32, 200.0)), [*HISTORY[: MIN_HISTORY - 1], profile], SETTINGS)
+    named = re.search(r"trial (\d) is at", decision.reason)
+    assert named is not None
+    # Half the accept length is half the speed at both: every tree of two tokens a step and more is ahead.
+    assert named[1] in {"0", "3", "4"}
 
-    assert decision.reason.startswith(f"{MIN_HISTORY - 1} complete trials are too few")
 
-
-def test_a_trial_as_fast_as_the_best_so_far_goes_on():
-    decision = decide(open_trial(make_cell(32, 480.0)), HISTORY, SETTINGS)
+def test_a_trial_as_good_as_its_neighbours_goes_on():
+    decision = judge(make_cell(32, speeds(24)[1], accept_length=LAW[24]))
 
     assert not decision.prune
-    assert decision.reason.endswith("which no trial beats by 5% at both")
+    assert decision.chance is not None
+    assert decision.chance > 0.5
 
 
 def test_a_drafter_that_guesses_well_goes_on_although_its_first_cell_is_slow():
-    # Slow at C=32, but with 8 tokens a step it may be the fastest at C=1.
-    decision = decide(open_trial(make_cell(32, 395.0, accept_length=8.0)), HISTORY, make_settings())
-
-    assert decision.bound_c1 == pytest.approx(8 * 120 / 3.5)
-    assert not decision.prune
+    """Slow at C=32, but with so many tokens a step it may be the fastest at C=1."""
+    assert not judge(make_cell(32, 0.6 * speeds(24)[1], accept_length=1.5 * LAW[24])).prune
 
 
-def test_a_larger_tree_than_any_before_is_not_bounded_by_how_their_speeds_relate():
-    """Chains lose little at C=32; a tree that loses half there may be the fastest at C=1 all the same."""
-    chains = make_history([(100, 400, 2.5), (95, 390, 2.4), (90, 380, 2.3)])
-
-    decision = decide(open_trial(make_cell(32, 200.0, accept_length=4.0)), chains, SETTINGS)
-
-    assert decision.bound_c1 == pytest.approx(4 * 100 / 2.5)
-    assert not decision.prune
+def test_the_same_speed_without_as_many_tokens_a_step_is_stopped():
+    assert judge(make_cell(32, 0.6 * speeds(24)[1], accept_length=0.6 * LAW[24])).prune
 
 
-def test_an_accept_length_that_too_few_others_have_bounds_nothing():
-    without = [
-        replace(trial, cells=tuple(replace(cell, accept_length=None) for cell in trial.cells)) for trial in HISTORY
-    ]
+def test_a_fully_measured_trial_that_is_clearly_beaten_is_stopped():
+    c1, c32 = speeds(16)
 
-    decision = decide(open_trial(make_cell(32, 200.0, accept_length=1.5)), without, SETTINGS)
+    decision = judge(make_cell(32, 0.6 * c32, accept_length=2.3), make_cell(1, 0.6 * c1, accept_length=2.3))
 
-    assert decision.bound_c1 is None
-    assert not decision.prune
+    assert decision.prune
 
 
 def test_with_too_little_history_nothing_is_stopped():
-    decision = decide(open_trial(make_cell(32, 1.0)), HISTORY[: MIN_HISTORY - 1], SETTINGS)
+    decision = judge(make_cell(32, 1.0), history=HISTORY[: MIN_HISTORY - 1])
 
     assert not decision.prune
     assert "too few to judge by" in decision.reason
 
 
-def test_an_unmeasured_objective_without_a_common_cell_in_history_is_no_reason_to_stop():
+def test_a_profile_is_no_trial_to_judge_by():
+    profile = make_trial(8, None, None, kind=TrialKind.PROFILE, pass_at_1=None)
+
+    decision = judge(make_cell(32, 200.0), history=[*HISTORY[: MIN_HISTORY - 1], profile])
+
+    assert decision.reason.startswith(f"{MIN_HISTORY - 1} complete trials are too few")
+
+
+def test_nothing_is_stopped_while_one_concurrency_was_never_measured():
     history = [replace(trial, cells=trial.cells[:1]) for trial in HISTORY]
 
-    decision = decide(open_trial(make_cell(32, 1.0)), history, SETTINGS)
+    decision = judge(make_cell(32, 1.0), history=history)
 
     assert not decision.prune
-    assert decision.bound_c1 is None
-    assert "do not bound both speeds" in decision.reason
+    assert decision.reason == "too little is known to judge by"
 
 
 @pytest.mark.parametrize("kind", [TrialKind.BASELINE, TrialKind.LISTED])
 def test_the_baseline_and_what_the_user_listed_are_always_measured_to_the_end(kind: TrialKind):
-    assert not decide(open_trial(make_cell(32, 1.0), kind=kind), HISTORY, SETTINGS).prune
+    assert not decide(open_trial(make_cell(32, 1.0), kind=kind), HISTORY, SETTINGS, SPACE).prune
 
 
 def test_pruning_can_be_switched_off():
-    settings = make_settings(pruning=PruningSettings(enabled=False))
+    switched_off = make_settings(pruning=PruningSettings(enabled=False))
 
-    assert not decide(open_trial(make_cell(32, 1.0)), HISTORY, settings).prune
+    assert not judge(make_cell(32, 1.0), settings=switched_off).prune
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0])
+def test_a_threshold_of_nothing_stops_nothing_and_one_of_everything_all_but_certain_points(threshold: float):
+    extreme = make_settings(pruning=PruningSettings(threshold=threshold))
+
+    assert judge(make_cell(32, 1.0, accept_length=1.1), settings=extreme).prune == (threshold > 0)
 
 
 @pytest.mark.parametrize("state", [state for state in TrialState if state is not TrialState.COMPLETE])
 def test_only_complete_trials_stop_others(state: TrialState):
     history = [replace(trial, state=state) for trial in HISTORY]
 
-    assert not decide(open_trial(make_cell(32, 1.0)), history, SETTINGS).prune
+    assert not judge(make_cell(32, 1.0), history=history).prune
 
 
 def test_the_trial_itself_in_the_history_changes_nothing():
     trial = open_trial(make_cell(32, 200.0, accept_length=1.5))
 
-    assert decide(trial, [*HISTORY, trial], SETTINGS) == decide(trial, HISTORY, SETTINGS)
+    assert decide(trial, [*HISTORY, trial], SETTINGS, SPACE) == decide(trial, HISTORY, SETTINGS, SPACE)
 
 
-@given(COMPLETE, SPEED, LENGTH, st.floats(1.0, 5.0), st.floats(1.0, 3.0))
-def test_better_cells_never_turn_going_on_into_stopping(figures, speed, length, faster, longer):
-    history = make_history(figures)
-    worse = decide(open_trial(make_cell(32, speed, accept_length=length)), history, SETTINGS)
-    better = decide(open_trial(make_cell(32, speed * faster, accept_length=length * longer)), history, SETTINGS)
-    assume(worse.bound_c1 is not None and better.bound_c1 is not None)
+def test_cells_of_an_attempt_that_failed_stop_no_second_attempt():
+    sick = (make_cell(32, 10.0, accept_length=1.0), make_cell(1, 1.0, accept_length=1.0))
+    second = make_cell(32, speeds(24)[1], accept_length=LAW[24])
 
-    assert worse.prune or not better.prune
-    assert (better.bound_c1 or 0) >= (worse.bound_c1 or 0) * (1 - 1e-9)
+    assert judge(*sick, second) == judge(second)
 
 
-@given(COMPLETE, st.integers(0, 5), st.sampled_from([1, 2]))
-def test_a_trial_that_repeats_a_point_of_the_front_is_never_stopped(figures, index, stages):
-    history = make_history(figures)
-    points = front(history)
-    twin = points[index % len(points)].trials[0]
+def test_where_boots_lie_far_apart_a_trial_that_is_a_little_behind_goes_on():
+    """A slow boot must not cost a good point."""
+    c1, c32 = speeds(24)
+    behind = (make_cell(32, 0.8 * c32, accept_length=LAW[24]), make_cell(1, 0.8 * c1, accept_length=LAW[24]))
+    noisy = [
+        measured(trial.number, budget, kind=trial.kind, factor=factor)
+        for trial, budget, factor in zip(
+            HISTORY, (16, 0, 2, 8, 4, 64, 16), (0.8, 1.1, 0.95, 1.2, 0.85, 1.15, 1.2), strict=True
+        )
+    ]
 
-    assert not decide(open_trial(*twin.cells[:stages]), history, SETTINGS).prune
+    calm, stormy = judge(*behind), judge(*behind, history=noisy)
 
-
-@given(COMPLETE, SPEED, LENGTH)
-def test_more_history_never_lowers_a_bound(figures, speed, length):
-    history = make_history(figures)
-    trial = open_trial(make_cell(32, speed, accept_length=length))
-    fewer, more = decide(trial, history[:-1], SETTINGS), decide(trial, history, SETTINGS)
-    assume(len(history) > MIN_HISTORY)
-
-    assert fewer.bound_c1 is not None
-    assert more.bound_c1 is not None
-    assert more.bound_c1 >= fewer.bound_c1
+    assert calm.prune
+    assert not stormy.prune
 
 
-@given(COMPLETE, SPEED, SPEED)
-def test_a_fully_measured_trial_is_stopped_exactly_when_it_is_dominated_by_the_margin(figures, c1, c32):
-    history = make_history(figures)
-    trial = open_trial(make_cell(32, c32), make_cell(1, c1))
-    beaten = any(
-        point.values[0] >= c1 * 1.05 * (1 + 1e-9) and point.values[1] >= c32 * 1.05 * (1 + 1e-9)
-        for point in front(history)
-    )
+@settings(max_examples=25)
+@given(st.sampled_from(sorted(LAW)[1:]), st.floats(1.0, 3.0), st.floats(1.0, 3.0), st.integers(1, 2))
+def test_what_is_at_least_as_fast_as_every_point_of_the_front_is_never_stopped(budget, more_c1, more_c32, stages):
+    c1 = more_c1 * max(speeds(each)[0] for each in LAW)
+    c32 = more_c32 * max(speeds(each)[1] for each in LAW)
+    length = LAW[64] * more_c1
+    cells = (make_cell(32, c32, accept_length=length), make_cell(1, c1, accept_length=length))
 
-    assert not beaten or decide(trial, history, SETTINGS).prune
-    assert decide(trial, history, SETTINGS).bound_c1 == pytest.approx(c1)
+    decision = decide(open_trial(*cells[:stages], configuration=tree(budget)), HISTORY, SETTINGS, SPACE)
+
+    assert not decision.prune
+
+
+@settings(max_examples=25)
+@given(st.floats(0.01, 100.0), st.floats(1.0, 16.0), st.integers(3, 7))
+def test_every_decision_is_finite_and_the_same_again(factor, length, trials):
+    cell = make_cell(32, factor * speeds(24)[1], accept_length=length)
+
+    first, second = judge(cell, history=HISTORY[:trials]), judge(cell, history=HISTORY[:trials])
+
+    assert first == second
+    assert first.chance is None or 0 <= first.chance <= 1 + 1e-9
+    assert first.chance is None or math.isfinite(first.chance)
+
+
+def test_without_accept_lengths_one_speed_says_little_of_the_other():
+    """A tree that is slow for 32 users may be the fastest for one."""
+    silent = [
+        replace(trial, cells=tuple(replace(cell, accept_length=None) for cell in trial.cells)) for trial in HISTORY
+    ]
+
+    c1, c32 = (0.2 * speed for speed in speeds(24))
+
+    assert not judge(make_cell(32, c32, accept_length=None), history=silent).prune
+    assert judge(make_cell(32, c32, accept_length=None), make_cell(1, c1, accept_length=None), history=silent).prune
 
 
 def test_optunas_pruning_is_not_even_imported():
     """case 44: report and should_prune raise in a study with several objectives, so they are never called."""
     assert "import optuna" not in inspect.getsource(pruning)
-
-
-def test_figures_without_an_accept_length_still_bound_by_speed():
-    decision = decide(open_trial(make_cell(32, 100.0, accept_length=None)), HISTORY, SETTINGS)
-
-    assert decision.bound_c1 == pytest.approx(100 * 120 / 420)
-    assert decision.prune
-
-
-def test_cells_of_an_attempt_that_failed_stop_no_second_attempt():
-    sick = (make_cell(32, 10.0, accept_length=1.0), make_cell(1, 1.0, accept_length=1.0))
-    second = make_cell(32, 480.0)
-
-    assert decide(open_trial(*sick, second), HISTORY, SETTINGS) == decide(open_trial(second), HISTORY, SETTINGS)
-
-
-def test_the_margin_follows_the_spread_between_boots():
-    """A slow boot must not cost a good point: boots 15 % apart stop nothing that is 20 % behind."""
-    boots = [make_trial(number, c1, 400, kind=TrialKind.BASELINE) for number, c1 in ((4, 86), (5, 100), (6, 116))]
-
-    assert find_margin(HISTORY, SETTINGS) == SETTINGS.pruning.margin
-    # Logs 0.15 apart: standard deviation 0.15 over three boots; the first one of the history is at the middle.
-    assert find_margin(boots, SETTINGS) == pytest.approx(math.expm1(1.645 * math.sqrt(2) * 0.1496), rel=1e-3)
-    slow = open_trial(make_cell(32, 350.0, accept_length=3.0))
-    assert decide(slow, HISTORY, SETTINGS).prune
-    assert not decide(slow, [*boots, *HISTORY[1:]], SETTINGS).prune
-
-
-def test_the_margin_is_never_less_than_the_settings_say():
-    boots = [make_trial(number, 100.0 + number / 100, 400, kind=TrialKind.BASELINE) for number in range(3)]
-
-    assert find_margin(boots, SETTINGS) == SETTINGS.pruning.margin

@@ -32,7 +32,7 @@ def with_line(section: str, line: str) -> str:
         ("server", "port = true", "server.port"),
         ("server", 'port = "30110"', "server.port"),
         ("server", "port = 30110.0", "server.port"),
-        ("pruning", "margin = true", "pruning.margin"),
+        ("pruning", "threshold = true", "pruning.threshold"),
         ("pruning", "enabled = 1", "pruning.enabled"),
         ("pruning", 'enabled = "yes"', "pruning.enabled"),
         ("server", 'command = ["a\\u0000"]', "server.command.0"),

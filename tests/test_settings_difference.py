@@ -51,7 +51,7 @@ def test_a_file_of_problems_may_move_but_not_come_or_go():
 
 
 def test_every_difference_is_named():
-    wanted = make_settings(seed=9, sampler=SamplerSettings(name="tpe"), pruning=PruningSettings(margin=0.5))
+    wanted = make_settings(seed=9, sampler=SamplerSettings(name="tpe"), pruning=PruningSettings(threshold=0.5))
 
     assert len(find_differences(make_settings(), wanted)) == 3
 

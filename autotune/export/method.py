@@ -19,7 +19,6 @@ from autotune.export.wording import (
     render_noise,
     render_percent,
 )
-from autotune.pruning import find_margin
 from autotune.suggestion import read_history
 from autotune.trial import TrialState
 
@@ -71,9 +70,10 @@ def _pruning(view: StudyView) -> str:
     pruning = view.settings.pruning
     if not pruning.enabled:
         return "off"
-    margin = find_margin(view.trials, view.settings)
-    wider = "" if margin <= pruning.margin else ", because boots of the baseline lie so far apart"
-    return f"after each stage, when the optimistic bound is dominated by {render_percent(margin)}{wider}"
+    return (
+        f"after each stage, when the model gives the configuration a chance below {render_percent(pruning.threshold)} "
+        "to be on the front"
+    )
 
 
 def describe_measured(view: StudyView, findings: Findings) -> list[tuple[str, str]]:

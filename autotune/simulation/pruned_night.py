@@ -13,6 +13,7 @@ from typing import Final
 from autotune.objectives import score
 from autotune.pareto import Point, dominates
 from autotune.pruning import decide
+from autotune.search_space import SearchSpace
 from autotune.settings import StudySettings
 from autotune.simulation.compared_night import NOISE, find_version, know
 from autotune.simulation.night_score import NightKey
@@ -27,6 +28,10 @@ TOLERANCE: Final = 0.03
 """A pruned trial is no loss when a kept one is at both concurrencies at most this much slower."""
 
 
+CLEARLY: Final = 0.05
+"""A trial is clearly beaten by one that is faster by this share at both concurrencies."""
+
+
 @dataclass(frozen=True, slots=True)
 class PruningScore:
     """What pruning would have done to one night. Times are simulated.
@@ -39,7 +44,7 @@ class PruningScore:
         saved_s: of that, what pruning saves.
         dominated_s: measuring time of trials that an earlier kept one truly beats at both concurrencies.
         dominated_saved_s: of that, what pruning saves.
-        clearly_s: as ``dominated_s``, beaten by at least the margin of the study's settings.
+        clearly_s: as ``dominated_s``, beaten by at least :data:`CLEARLY`.
         clearly_saved_s: of that, what pruning saves.
     """
 
@@ -85,11 +90,15 @@ def play_drawn_night(night: DrawnNight) -> PruningScore:
         for trial in trials
         if (value := truth.values.get(surface.space.key(trial.configuration))) is not None
     }
-    return judge_pruning(night.key, trials, points, surface.settings)
+    return judge_pruning(night.key, trials, points, surface.settings, surface.space)
 
 
 def judge_pruning(
-    key: NightKey, trials: Sequence[TrialRecord], points: Mapping[int, Point], settings: StudySettings
+    key: NightKey,
+    trials: Sequence[TrialRecord],
+    points: Mapping[int, Point],
+    settings: StudySettings,
+    space: SearchSpace,
 ) -> PruningScore:
     """Say what pruning would have done to a night whose trials were all measured to their end.
 
@@ -98,8 +107,9 @@ def judge_pruning(
         trials: all of them by number.
         points: true speeds by number of the trial; what met an obstacle has none.
         settings: the study, with pruning.
+        space: its search space.
     """
-    stopped = replay_pruning(trials, settings)
+    stopped = replay_pruning(trials, settings, space)
     kept = [trial for trial in trials if trial.state is TrialState.COMPLETE and trial.number not in stopped]
     saved = {
         trial.number: measuring_s(trial) - measuring_s(stopped[trial.number])
@@ -114,7 +124,7 @@ def judge_pruning(
         earlier = [points[other.number] for other in kept if other.number < trial.number]
         if any(dominates(point, mine) for point in earlier):
             dominated.append(trial)
-        factor = 1 + settings.pruning.margin
+        factor = 1 + CLEARLY
         if any(_covers(point, (mine[0] * factor, mine[1] * factor)) for point in earlier):
             clearly.append(trial)
     lost = [
@@ -137,12 +147,15 @@ def judge_pruning(
     )
 
 
-def replay_pruning(trials: Sequence[TrialRecord], settings: StudySettings) -> dict[int, TrialRecord]:
+def replay_pruning(
+    trials: Sequence[TrialRecord], settings: StudySettings, space: SearchSpace
+) -> dict[int, TrialRecord]:
     """Return the trials that would have been stopped, by number, as they would have been stored then.
 
     Args:
         trials: all of a night without pruning, by number.
         settings: the study, with pruning.
+        space: its search space.
     """
     stages = [{cell.cell for cell in stage.cells} for stage in settings.benchmark.stages]
     history: list[TrialRecord] = []
@@ -155,7 +168,7 @@ def replay_pruning(trials: Sequence[TrialRecord], settings: StudySettings) -> di
             cells = tuple(cell for cell in trial.cells if cell.cell in measured)
             seen = replace(trial, cells=cells, evaluation=None, state=TrialState.MEASURING)
             seen = replace(seen, objectives=score(cells, None, settings))
-            decision = decide(seen, [*history, seen], settings)
+            decision = decide(seen, [*history, seen], settings, space)
             if decision.prune:
                 known = stopped[trial.number] = replace(seen, state=TrialState.PRUNED, reason=decision.reason)
                 break
@@ -181,7 +194,7 @@ class PruningSummary:
         nights: how many.
         pruned: trials stopped in a night, on average.
         dominated_saved: share of the measuring time of trials that an earlier kept one truly beats; ``None`` without any.
-        clearly_saved: the same of those that are beaten by the margin of the settings.
+        clearly_saved: the same of those that are beaten by :data:`CLEARLY`.
         night_s: a night without pruning, on average.
         pruned_night_s: a night with pruning.
         lost_nights: nights in which a pruned trial is not matched by a kept one, within :data:`TOLERANCE`.

@@ -148,7 +148,8 @@ class TrialRun(BegunTrial):
                     self._watch.on_activity(Activity.MEASURING, stage.name, cell.cell)
                     self._measure_cell(benchmark, stage.name, cell)
             trials = self._study.trials()
-            decision = decide(next(trial for trial in trials if trial.number == self._number), trials, settings)
+            mine = next(trial for trial in trials if trial.number == self._number)
+            decision = decide(mine, trials, settings, self._study.space)
             if decision.prune:
                 return f"after stage {stage.name}: {decision.reason}"
         return None

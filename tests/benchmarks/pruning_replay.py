@@ -39,7 +39,7 @@ def main() -> None:
         for stage in settings.benchmark.stages[:-1]:
             done += [(cell.context, cell.concurrency) for cell in stage.cells]
             cells = tuple(cell for cell in trial.cells if (cell.cell.context, cell.cell.concurrency) in done)
-            decision = decide(replace(trial, cells=cells, state=TrialState.MEASURING), earlier, settings)
+            decision = decide(replace(trial, cells=cells, state=TrialState.MEASURING), earlier, settings, view.space)
             if decision.prune:
                 stopped += 1
                 wrong += trial.number in on_front

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,11 +11,9 @@ from autotune.drift import find_drifts
 from autotune.objectives import CONCURRENCIES, expected_cells, latest, weight
 from autotune.sampling.base import History
 from autotune.sampling.greybox.encoding import Encoding
+from autotune.sampling.greybox.filling import Filling
 from autotune.settings import StudySettings
-from autotune.trial import Cell, CellMeasurement, TrialRecord, TrialState
-
-_MISSING_CELLS: Final = 0.05
-"""Deviation of a log speed of which no cell but others of the same concurrency was measured, times the missing share."""
+from autotune.trial import Cell, CellMeasurement, TrialState
 
 _DRIFT: Final = 0.05
 """Deviation that a boot gets on a machine that was not itself."""
@@ -53,8 +51,9 @@ def read_boots(history: History, encoding: Encoding) -> tuple[Boot, ...]:
     if history.baseline is None:
         return ()
     settings = history.settings
-    speed_effects = {item.cell: math.log(item.decode_tokens_per_s.value) for item in history.baseline.cells}
-    accept_effects = _accept_effects(history.trials, settings)
+    whole = [latest(trial.cells) for trial in history.trials if trial.state is TrialState.COMPLETE]
+    speed_filling = _find_filling(map(_log_speeds, whole), expected_cells(settings), settings)
+    accept_filling = _find_filling(map(_log_accept_lengths, whole), accept_cells(settings), settings)
     drifts = find_drifts(history.trials)
     boots = []
     for trial in history.trials:
@@ -63,8 +62,8 @@ def read_boots(history: History, encoding: Encoding) -> tuple[Boot, ...]:
             continue
         cells = latest(trial.cells)
         drift = _DRIFT if trial.number in drifts else 0.0
-        speeds = [_speed(cells, concurrency, speed_effects, settings) for concurrency in CONCURRENCIES]
-        accept, missing = _accept_length(cells, accept_effects, settings)
+        speeds = [_speed(cells, concurrency, speed_filling, settings) for concurrency in CONCURRENCIES]
+        accept, accept_deviation = _accept_length(cells, accept_filling, settings)
         if all(speed is None for speed, _ in speeds):
             continue
         boots.append(
@@ -74,25 +73,39 @@ def read_boots(history: History, encoding: Encoding) -> tuple[Boot, ...]:
                 (speeds[0][0], speeds[1][0]),
                 (math.hypot(speeds[0][1], drift), math.hypot(speeds[1][1], drift)),
                 None if encoding.is_plain[row] else accept,
-                _MISSING_CELLS * missing,
+                accept_deviation,
                 all(cell in cells for cell in expected_cells(settings)),
             )
         )
     return tuple(boots)
 
 
+def _find_filling(boots: Iterable[Mapping[Cell, float]], cells: Sequence[Cell], settings: StudySettings) -> Filling:
+    """Return what the boots that know all cells tell of those that do not."""
+    return Filling([boot for boot in boots if all(cell in boot for cell in cells)], settings)
+
+
+def _log_speeds(cells: Mapping[Cell, CellMeasurement]) -> dict[Cell, float]:
+    return {cell: math.log(item.decode_tokens_per_s.value) for cell, item in cells.items()}
+
+
+def _log_accept_lengths(cells: Mapping[Cell, CellMeasurement]) -> dict[Cell, float]:
+    """Return the logs of the accept lengths that are known."""
+    return {cell: math.log(item.accept_length.value) for cell, item in cells.items() if item.accept_length is not None}
+
+
 def _speed(
-    cells: Mapping[Cell, CellMeasurement], concurrency: int, effects: Mapping[Cell, float], settings: StudySettings
+    cells: Mapping[Cell, CellMeasurement], concurrency: int, filling: Filling, settings: StudySettings
 ) -> tuple[float | None, float]:
-    """Return the log speed at one concurrency, with its known deviation; missing cells are as the baseline's."""
-    wanted = [cell for cell in expected_cells(settings) if cell.concurrency == concurrency and cell in effects]
-    known = {cell: math.log(cells[cell].decode_tokens_per_s.value) for cell in wanted if cell in cells}
+    """Return the log speed at one concurrency, with its known deviation."""
+    wanted = [cell for cell in expected_cells(settings) if cell.concurrency == concurrency]
+    known = {cell: log for cell, log in _log_speeds(cells).items() if cell in wanted}
     if not known:
         return None, 0.0
-    value, missing = _fill(known, wanted, effects, settings)
+    value, deviation = filling.fill(known, wanted)
     total = sum(weight(cell, settings) for cell in known)
     inside = sum((weight(cell, settings) / total) ** 2 * _round_variance(cells[cell]) for cell in known)
-    return value, math.hypot(math.sqrt(inside), _MISSING_CELLS * missing)
+    return value, math.hypot(math.sqrt(inside), deviation)
 
 
 def _round_variance(cell: CellMeasurement) -> float:
@@ -105,17 +118,15 @@ def _round_variance(cell: CellMeasurement) -> float:
 
 
 def _accept_length(
-    cells: Mapping[Cell, CellMeasurement], effects: Mapping[Cell, float], settings: StudySettings
+    cells: Mapping[Cell, CellMeasurement], filling: Filling, settings: StudySettings
 ) -> tuple[float | None, float]:
-    """Return the log accept length over the contexts of the busiest cells, and the share of cells that is missing.
+    """Return the log accept length over the contexts of the busiest cells, with its known deviation.
 
     It does not depend on concurrency, so cells of both are pooled.
     """
     wanted = accept_cells(settings)
-    known = {cell: math.log(length) for cell in wanted if (length := _accept_of(cells.get(cell))) is not None}
-    if not known:
-        return None, 0.0
-    return _fill(known, [cell for cell in wanted if cell in effects] or list(known), effects, settings)
+    known = {cell: log for cell, log in _log_accept_lengths(cells).items() if cell in wanted}
+    return filling.fill(known, wanted) if known else (None, 0.0)
 
 
 def accept_cells(settings: StudySettings) -> tuple[Cell, ...]:
@@ -123,42 +134,3 @@ def accept_cells(settings: StudySettings) -> tuple[Cell, ...]:
     cells = expected_cells(settings)
     contexts = {cell.context for cell in cells if cell.concurrency == CONCURRENCIES[-1]}
     return tuple(cell for cell in cells if cell.context in contexts)
-
-
-def _accept_of(cell: CellMeasurement | None) -> float | None:
-    return None if cell is None or cell.accept_length is None else cell.accept_length.value
-
-
-def _accept_effects(trials: Iterable[TrialRecord], settings: StudySettings) -> dict[Cell, float]:
-    """Return the mean log accept length of each cell over the trials that know it in every cell; empty when none does."""
-    wanted = accept_cells(settings)
-    whole: list[dict[Cell, float]] = []
-    for trial in trials:
-        if trial.state is not TrialState.COMPLETE:
-            continue
-        cells = latest(trial.cells)
-        known = {cell: math.log(length) for cell in wanted if (length := _accept_of(cells.get(cell))) is not None}
-        if len(known) == len(wanted):
-            whole.append(known)
-    return {cell: sum(each[cell] for each in whole) / len(whole) for cell in wanted} if whole else {}
-
-
-def _fill(
-    known: Mapping[Cell, float], wanted: Iterable[Cell], effects: Mapping[Cell, float], settings: StudySettings
-) -> tuple[float, float]:
-    """Return the weighted mean over the wanted cells, those not known as far from the known ones as the effects are.
-
-    Returns:
-        The mean, and the share of weight that was not known.
-    """
-    cells = list(wanted)
-    total = sum(weight(cell, settings) for cell in cells)
-    common = [cell for cell in known if cell in effects]
-    if not common:
-        weights = sum(weight(cell, settings) for cell in known)
-        return sum(weight(cell, settings) * known[cell] for cell in known) / weights, 0.0
-    weights = sum(weight(cell, settings) for cell in common)
-    ahead = sum(weight(cell, settings) * (known[cell] - effects[cell]) for cell in common) / weights
-    mean = sum(weight(cell, settings) * known.get(cell, effects[cell] + ahead) for cell in cells) / total
-    missing = sum(weight(cell, settings) for cell in cells if cell not in known) / total
-    return mean, missing

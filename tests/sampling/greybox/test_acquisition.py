@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from autotune.pareto import hypervolume
 from autotune.sampling.greybox.acquisition import (
     Point,
+    chance_to_enter,
     expected_hypervolume_improvement,
     expected_merit_improvement,
     keep_front,
@@ -102,3 +103,38 @@ def test_what_surely_loses_at_one_concurrency_is_never_recommended():
     gains = expected_merit_improvement(forecast(0.5, -0.2, 0.01, (0.02, 0.02)), 0.0, export)
 
     assert gains[0] < 1e-9
+
+
+@pytest.mark.parametrize("front", [(), FRONT[:1], FRONT])
+@pytest.mark.parametrize(
+    ("c1", "c32", "shared", "own"),
+    [
+        (0.1, 0.1, 0.1, (0.05, 0.05)),
+        (0.2, 0.0, 0.02, (0.2, 0.1)),
+        (0.0, 0.0, 0.15, (0.01, 0.01)),
+        (-0.2, 0.3, 0, (0.1, 0.2)),
+    ],
+)
+def test_the_chance_to_enter_the_front_is_the_share_of_draws_that_nothing_dominates(front, c1, c32, shared, own):
+    known = forecast(c1, c32, shared, own)
+    rng = np.random.default_rng(1)
+    z = rng.standard_normal((40_000, 3))
+    points = np.exp(known.mean[0] + known.shared[0] * z[:, :1] + known.own[0] * z[:, 1:])
+    enters = (
+        np.all([(points[:, 0] > x) | (points[:, 1] > y) for x, y in front], axis=0) if front else np.ones(len(points))
+    )
+
+    assert chance_to_enter(known, front)[0] == pytest.approx(np.mean(enters), abs=0.01)
+
+
+def test_a_certain_point_enters_the_front_or_does_not():
+    def chance(c1: float, c32: float) -> float:
+        return float(chance_to_enter(forecast(math.log(c1), math.log(c32), 0.0, (0.0, 0.0)), FRONT)[0])
+
+    assert [chance(1.2, 1.1), chance(1.2, 0.97), chance(1.4, 0.5), chance(0.5, 1.39), chance(0.5, 1.41)] == [
+        1,
+        0,
+        1,
+        0,
+        1,
+    ]
