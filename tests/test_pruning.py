@@ -192,7 +192,7 @@ def test_where_boots_lie_far_apart_a_trial_that_is_a_little_behind_goes_on():
 
 
 @settings(max_examples=25)
-@given(st.sampled_from(sorted(LAW)[1:]), st.floats(1.0, 3.0), st.floats(1.0, 3.0), st.integers(1, 2))
+@given(st.sampled_from([24, 32]), st.floats(1.0, 3.0), st.floats(1.0, 3.0), st.integers(1, 2))
 def test_what_is_at_least_as_fast_as_every_point_of_the_front_is_never_stopped(budget, more_c1, more_c32, stages):
     c1 = more_c1 * max(speeds(each)[0] for each in LAW)
     c32 = more_c32 * max(speeds(each)[1] for each in LAW)

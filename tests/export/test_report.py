@@ -190,7 +190,7 @@ def test_it_says_how_it_was_measured_and_what_was_running(page):
         "busy: 128 tokens of context, C=32",
         "temperature 0, top_p 1, top_k -1, first seed 1",
         "10, set 5f3c",
-        "sampler gp, seed 1, search space ddtree",
+        "sampler greybox, seed 1, search space ddtree",
         "server version ddtree 0.1.0",
         "2 boots of the baseline differ by 1.4%",
         "9 boots in 1 min 30 s",
