@@ -194,6 +194,7 @@ class CellMeasurement:
         latencies: how times are spread over requests and tokens.
         prefill_tokens_per_s: prompt tokens computed, over the time in which a request waited for its first token.
         round_log_speeds: log of the decode tokens/s of each round, all with the same prompts; empty when there was one.
+        accepted_histogram: how many steps of its warm-up accepted 0, 1, 2 ... drafted tokens; empty when not known.
     """
 
     cell: Cell
@@ -216,6 +217,7 @@ class CellMeasurement:
     latencies: Latencies | None = None
     prefill_tokens_per_s: Figure | None = None
     round_log_speeds: tuple[float, ...] = ()
+    accepted_histogram: tuple[int, ...] = ()
 
 
 class Verdict(Enum):

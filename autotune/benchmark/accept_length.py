@@ -7,6 +7,7 @@ nobody measured. Nor can a step emit more than it drafted and one. Sources in or
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -86,6 +87,12 @@ def read_answers(records: Sequence[RequestRecord]) -> Reading:
         return Reading("meta_info", None)
     verified = sum(known_tokens) - len(whole)
     return Reading("meta_info", verified / sum(known_steps), sum(known_steps))
+
+
+def sum_accepted(records: Sequence[RequestRecord]) -> tuple[int, ...]:
+    """Return how many steps of all whole answers accepted 0, 1, 2 ... drafted tokens; empty where none says it."""
+    told = [record.accepted for record in records if record.is_ok and record.accepted]
+    return tuple(map(sum, itertools.zip_longest(*told, fillvalue=0)))
 
 
 def read_counters(counted: CounterDifference, received: int, requests: int) -> Reading:

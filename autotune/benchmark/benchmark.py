@@ -10,7 +10,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from autotune.api_key import ApiKey
-from autotune.benchmark.api_fields import ApiFields
+from autotune.benchmark.accept_length import sum_accepted
+from autotune.benchmark.api_fields import NATIVE, ApiFields
 from autotune.benchmark.cell_load import CellLoad, find_complaints
 from autotune.benchmark.client import ChatClient, ChatRequest, RequestLimits, render_request
 from autotune.benchmark.event_loop import run
@@ -72,6 +73,8 @@ class Benchmark:
         time_left_s: seconds until the measurement has to end; ``None`` in either way for as long as it takes.
         model: name of the model; ``None`` is the first one that the server lists.
         fields: what requests may state to this server.
+        counts_accepted: whether warm-ups go to SGLang's ``/generate``, whose answers say how many drafted tokens their steps
+            accepted; to the chat where it is not answered.
         on_record: told of each request as it ends.
     """
 
@@ -90,6 +93,7 @@ class Benchmark:
         time_left_s: Callable[[], float | None] | None = None,
         model: str | None = None,
         fields: ApiFields = _ALL_FIELDS,
+        counts_accepted: bool = False,
         on_record: Callable[[RequestRecord], None] = lambda _record: None,
     ) -> None:
         self._url = url
@@ -105,6 +109,7 @@ class Benchmark:
         self._outcomes = SuccessCount()
         self._model = model
         self._fields = fields
+        self._counts_accepted = counts_accepted
         self._on_record = on_record
         self._characters_per_token: float | None = None
 
@@ -133,7 +138,7 @@ class Benchmark:
             file = stack.enter_context(RecordFile(self._records_path))
             load = CellLoad(client, file, cell.concurrency, self._clock, self._on_record)
             await self._get_to_know(load, probe)
-            await self._warm_up(load, cell)
+            accepted = await self._warm_up(load, cell)
             prompts = self._open_prompts(load)
             flush, batches = await self._prepare(settings, prompts, probe, file)
             before = await self._look(probe)
@@ -187,6 +192,7 @@ class Benchmark:
                 measurement,
                 accept_length=heard.accept_length,
                 step_time_s=heard.step_time_s,
+                accepted_histogram=accepted,
                 foreign=heard.foreign,
                 notes=(
                     *render_sanity(look_at_text(records)),
@@ -315,14 +321,25 @@ class Benchmark:
             )
         return round(prompt.characters / tokens, 2)
 
-    async def _warm_up(self, load: CellLoad, cell: Cell) -> None:
-        """Bring the server to the measured concurrency with prompts of its own and answers a quarter as long."""
+    async def _warm_up(self, load: CellLoad, cell: Cell) -> tuple[int, ...]:
+        """Bring the server to the measured concurrency with prompts of its own and answers a quarter as long.
+
+        Returns:
+            How many steps accepted 0, 1, 2 ... drafted tokens; empty where nobody asks or says.
+        """
         wanted = self._settings.warmup_requests
         count = cell.concurrency if wanted is None else wanted
         tokens = min(self._settings.output_tokens, max(_SHORTEST_WARMUP_TOKENS, self._settings.output_tokens // 4))
-        if count:
-            repeat = await load.measure(self._render(self._prompts(cell, WARMUP, count), WARMUP, tokens))
-            check_outcomes(repeat.records, f"{cell.name}, warm-up", 0)
+        if not count:
+            return ()
+        prompts = self._prompts(cell, WARMUP, count)
+        if self._counts_accepted:
+            repeat = await load.measure(self._render(prompts, WARMUP, tokens, NATIVE))
+            if all(record.is_ok for record in repeat.records):
+                return sum_accepted(repeat.records)
+        repeat = await load.measure(self._render(prompts, WARMUP, tokens))
+        check_outcomes(repeat.records, f"{cell.name}, warm-up", 0)
+        return ()
 
     async def _look(self, probe: ServerProbe) -> Snapshot:
         """Take note of what the server has counted and logged so far."""
@@ -355,7 +372,9 @@ class Benchmark:
             model=self._model or "default",
         )
 
-    def _render(self, prompts: Sequence[Prompt], repeat: int, max_tokens: int) -> list[ChatRequest]:
+    def _render(
+        self, prompts: Sequence[Prompt], repeat: int, max_tokens: int, fields: ApiFields | None = None
+    ) -> list[ChatRequest]:
         return [
             render_request(
                 prompt_id=prompt.prompt_id,
@@ -366,7 +385,7 @@ class Benchmark:
                 seed=prompt.seed,
                 max_tokens=max_tokens,
                 ignore_eos=self._settings.ignore_eos,
-                fields=self._fields,
+                fields=fields or self._fields,
             )
             for prompt in prompts
         ]

@@ -15,6 +15,8 @@ DONE = b"[DONE]"
 """Data of the event that ends a stream."""
 
 _LONGEST_ERROR = 300
+_LONGEST_HISTOGRAM = 1024
+"""Far beyond any block."""
 _TITLE, _LONGEST_HEAD = re.compile(r"<title>\s*([^<]{1,200}?)\s*</title>", re.IGNORECASE), 4000
 """What a web page is called, and where that stands."""
 
@@ -39,6 +41,7 @@ class ChatChunk(NamedTuple):
         usage: token counts so far (continuous) or in the end.
         error: what went wrong, in words; the chunk then holds nothing else. Untrusted text.
         verify_steps: verify steps of this answer so far, by its ``meta_info``; ``None`` when it has none.
+        accepted: how many of its steps accepted 0, 1, 2 ... drafted tokens, in the last chunk; empty when nobody says.
     """
 
     content: str = ""
@@ -48,6 +51,7 @@ class ChatChunk(NamedTuple):
     usage: Usage | None = None
     error: str | None = None
     verify_steps: int | None = None
+    accepted: tuple[int, ...] = ()
 
     @property
     def is_token(self) -> bool:
@@ -109,6 +113,15 @@ def parse_chunk(data: bytes) -> ChatChunk:
 def parse_verify_steps(meta_info: Any) -> int | None:
     """Read how many verify steps an answer took from SGLang's ``meta_info`` of it; ``None`` when it does not say."""
     return _count(meta_info.get("spec_verify_ct")) if isinstance(meta_info, dict) else None
+
+
+def parse_accepted(meta_info: Any) -> tuple[int, ...]:
+    """Read how many steps accepted 0, 1, 2 ... drafted tokens from SGLang's ``meta_info``; empty when it does not say."""
+    counts = meta_info.get("spec_correct_drafts_histogram") if isinstance(meta_info, dict) else None
+    if not isinstance(counts, list) or len(counts) > _LONGEST_HISTOGRAM:
+        return ()
+    known = [count for each in counts if (count := _count(each)) is not None]
+    return tuple(known) if len(known) == len(counts) else ()
 
 
 def parse_usage(value: Any) -> Usage | None:

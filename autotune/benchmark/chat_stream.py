@@ -36,6 +36,7 @@ class ChatStream:
         self._usage: Usage | None = None
         self._finish_reason: str | None = None
         self._verify_steps: int | None = None
+        self._accepted: tuple[int, ...] = ()
         self._done = False
         self.first_token_at_s: float | None = None
         self.last_event_at_s: float | None = None
@@ -103,6 +104,7 @@ class ChatStream:
             notes=tuple(notes),
             max_tokens=max_tokens,
             verify_steps=self._verify_steps,
+            accepted=self._accepted,
         )
 
     def _take(self, event: SseEvent) -> None:
@@ -129,6 +131,8 @@ class ChatStream:
             self._finish_reason = chunk.finish_reason
         if chunk.verify_steps is not None:
             self._verify_steps = chunk.verify_steps
+        if chunk.accepted:
+            self._accepted = chunk.accepted
         content, reasoning, tool_text = chunk[:3]
         if content or reasoning or tool_text:
             if self.first_token_at_s is None:

@@ -10,7 +10,14 @@ from typing import Any
 
 import orjson
 
-from autotune.benchmark.chat_chunk import ChatChunk, Usage, parse_chunk, parse_verify_steps, render_error
+from autotune.benchmark.chat_chunk import (
+    ChatChunk,
+    Usage,
+    parse_accepted,
+    parse_chunk,
+    parse_verify_steps,
+    render_error,
+)
 
 _LONGEST_REASON = 300
 
@@ -34,12 +41,14 @@ class NativeReader:
         info = value.get("meta_info")
         if not isinstance(info, dict):
             return ChatChunk(error="the event has no meta_info, so it is none of /generate")
+        reason = _read_reason(info.get("finish_reason"))
         usage = Usage(*(_count(info.get(name)) for name in ("prompt_tokens", "completion_tokens", "cached_tokens")))
         return ChatChunk(
             content=self._take_new(value, usage),
-            finish_reason=_read_reason(info.get("finish_reason")),
+            finish_reason=reason,
             usage=usage,
             verify_steps=parse_verify_steps(info),
+            accepted=() if reason is None else parse_accepted(info),
         )
 
     def _take_new(self, value: dict[str, Any], usage: Usage) -> str:

@@ -48,6 +48,7 @@ class RequestRecord:
         max_tokens: the limit that it was sent with; ``None`` is not known.
         due_at_s: when it was to be sent, where requests arrive at a rate; ``None`` where one follows another.
         verify_steps: verify steps that the answer took, by its ``meta_info``; ``None`` when it has none.
+        accepted: how many of them accepted 0, 1, 2 ... drafted tokens; empty when nobody says.
     """
 
     prompt_id: str
@@ -68,6 +69,7 @@ class RequestRecord:
     max_tokens: int | None = None
     verify_steps: int | None = None
     due_at_s: float | None = None
+    accepted: tuple[int, ...] = ()
 
     @property
     def is_ok(self) -> bool:
@@ -154,5 +156,6 @@ class RequestRecord:
             "text": self.text,
             "reasoning": self.reasoning,
             "verify_steps": self.verify_steps,
+            "accepted": self.accepted,
             "notes": self.notes,
         }

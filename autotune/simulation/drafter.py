@@ -53,11 +53,22 @@ class Drafter:
         """
         return _accept_lengths(self, topk, block, quality)[budget]
 
+    def accepts_at_least(self, budget: int, topk: int, block: int, quality: float = 1.0) -> tuple[float, ...]:
+        """Return the probabilities that a step accepts at least 1, 2 ... up to all drafted tokens; arguments as above.
+
+        Of the paths of one length at most one is right, so their likelihoods add up.
+        """
+        reached = [0.0] * (block - 1)
+        for place, paths in zip(self.places, _paths(self, topk, block, quality), strict=True):
+            for length, likelihood in paths[:budget]:
+                reached[length - 1] += place.share * likelihood
+        return tuple(reached)
+
 
 @cache
 def _accept_lengths(drafter: Drafter, topk: int, block: int, quality: float) -> tuple[float, ...]:
     """Return the accept length for every budget from 0."""
-    gains = [_path_likelihoods(place, topk, block - 1, quality) for place in drafter.places]
+    gains = [[likelihood for _, likelihood in paths] for paths in _paths(drafter, topk, block, quality)]
     lengths = [1.0]
     for node in range(LARGEST_BUDGET):
         gain = math.fsum(
@@ -69,8 +80,14 @@ def _accept_lengths(drafter: Drafter, topk: int, block: int, quality: float) -> 
     return tuple(lengths)
 
 
-def _path_likelihoods(place: Place, topk: int, depth: int, quality: float) -> list[float]:
-    """Return the likelihoods of the paths that a tree takes in, likeliest first.
+@cache
+def _paths(drafter: Drafter, topk: int, block: int, quality: float) -> tuple[tuple[tuple[int, float], ...], ...]:
+    """Return the paths of every place."""
+    return tuple(tuple(_find_paths(place, topk, block - 1, quality)) for place in drafter.places)
+
+
+def _find_paths(place: Place, topk: int, depth: int, quality: float) -> list[tuple[int, float]]:
+    """Return the lengths and likelihoods of the paths that a tree takes in, likeliest first.
 
     At each position the token of rank r is right with likelihood p (0.85 (1 - p))^r, which falls with the rank and adds up
     to less than 1 over all ranks.
@@ -79,11 +96,11 @@ def _path_likelihoods(place: Place, topk: int, depth: int, quality: float) -> li
     for position in range(depth):
         first = min(_SUREST, place.likelihood * quality * place.decay**position)
         tokens.append([first * (_TAIL * (1 - first)) ** rank for rank in range(topk)])
-    found: list[float] = []
+    found: list[tuple[int, float]] = []
     waiting = [(-tokens[0][0], 0, 0, 1.0)] if tokens else []
     while waiting and len(found) < LARGEST_BUDGET:
         negative, position, rank, before = heapq.heappop(waiting)
-        found.append(-negative)
+        found.append((position + 1, -negative))
         if rank + 1 < topk:
             heapq.heappush(waiting, (-before * tokens[position][rank + 1], position, rank + 1, before))
         if position + 1 < depth:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -87,6 +88,7 @@ def simulate_cell(
     boot: BootId,
     key: str,
     wants_round: Callable[[Sequence[float]], bool] = lambda _logs: False,
+    accepts_at_least: Sequence[float] = (),
 ) -> CellMeasurement:
     """Return what a cell of one boot measures.
 
@@ -98,6 +100,7 @@ def simulate_cell(
         boot: which boot.
         key: of the configuration.
         wants_round: told the log speeds of the rounds so far; whether one more is worth its time.
+        accepts_at_least: probabilities that a step accepts at least 1, 2 ... drafted tokens; empty when nobody says.
     """
     concurrency = cell.concurrency
     of_boot = noise.of_boot(boot, concurrency)
@@ -144,7 +147,16 @@ def simulate_cell(
         step_time_s=Figure((truth.accept_length or 1.0) * concurrency / speed, requests),
         prefill_tokens_per_s=Figure(concurrency * cell.context / prefill_s, rounds * settings.repeats),
         round_log_speeds=tuple(logs) if rounds > 1 else (),
+        accepted_histogram=_histogram(accepts_at_least, rounds * plan.output_tokens / (truth.accept_length or 1.0)),
     )
+
+
+def _histogram(accepts_at_least: Sequence[float], steps: float) -> tuple[int, ...]:
+    """Return how many of so many steps accept 0, 1, 2 ... drafted tokens."""
+    if not accepts_at_least:
+        return ()
+    reached = (1.0, *accepts_at_least, 0.0)
+    return tuple(round(steps * (one - next_one)) for one, next_one in itertools.pairwise(reached))
 
 
 def _half_width(offsets: Sequence[float], concurrency: int) -> float | None:
@@ -202,6 +214,7 @@ class SimulatedBenchmark:
             self._boot,
             self._key,
             lambda logs: self._wants_round(cell.cell, logs),
+            self._host.surface.accepts_at_least(self._configuration, cell.cell),
         )
         self._host.clock.sleep(plan_cell(truth, cell, self._settings).warm_up_s + measured.duration_s)
         return measured

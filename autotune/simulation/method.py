@@ -81,6 +81,9 @@ METHODS: Final = {
             "greybox-no-accept-length", "not told the accept length of its boots", _GREYBOX, Information.ACCEPT_LENGTH
         ),
         Method("greybox-no-pruned-cells", "not told what pruned trials measured", _GREYBOX, Information.PRUNED_CELLS),
+        Method(
+            "greybox-no-histograms", "not told how many tokens its steps accepted", _GREYBOX, Information.HISTOGRAMS
+        ),
         Method("greybox-no-memory", "not told how much memory its boots left free", _GREYBOX, Information.FREE_MEMORY),
         Method("greybox-no-infeasibility", "not told which trials did not start", _GREYBOX, Information.INFEASIBILITY),
     )

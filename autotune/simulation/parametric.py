@@ -176,6 +176,18 @@ class ParametricSurface(Surface):
             self._sight.quality(configuration, cell),
         )
 
+    def accepts_at_least(self, configuration: Configuration, cell: Cell) -> tuple[float, ...]:
+        """Return how likely a step accepts at least so many drafted tokens."""
+        budget = _number(configuration, "budget")
+        if budget == 0:
+            return ()
+        return self._drafter.accepts_at_least(
+            budget,
+            _number(configuration, "topk"),
+            _number(configuration, "block"),
+            self._sight.quality(configuration, cell),
+        )
+
     def find_obstacle(self, configuration: Configuration) -> Obstacle | None:
         """Return why a configuration does not serve."""
         return None if self._machine.holds(configuration) else Obstacle.OUT_OF_MEMORY

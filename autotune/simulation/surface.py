@@ -62,6 +62,10 @@ class Surface(ABC):
     def find_obstacle(self, configuration: Configuration) -> Obstacle | None:
         """Return why a configuration does not serve; ``None`` when it does."""
 
+    def accepts_at_least(self, configuration: Configuration, cell: Cell) -> tuple[float, ...]:  # noqa: ARG002  # as below
+        """Return the probabilities that a step accepts at least 1, 2, 3 ... drafted tokens; empty when nobody says."""
+        return ()
+
     def free_memory_gb(self, configuration: Configuration) -> float | None:  # noqa: ARG002  # where memory is imagined
         """Return what is left free once a configuration is loaded, in GB; ``None`` when the server does not say."""
         return None

@@ -23,6 +23,8 @@ class Information(Enum):
     """That a configuration did not start."""
     FREE_MEMORY = "free memory"
     """How much memory a server left free."""
+    HISTOGRAMS = "histograms of accepted lengths"
+    """How many steps accepted how many drafted tokens: what smaller blocks would have accepted."""
 
 
 class WithheldSampler:
@@ -60,12 +62,16 @@ def _withhold(trial: TrialRecord, withheld: Information) -> TrialRecord | None:
     """Return the trial without one kind of information; ``None`` when nothing is left of it."""
     match withheld:
         case Information.ACCEPT_LENGTH:
-            cells = tuple(replace(cell, accept_length=None, step_time_s=None) for cell in trial.cells)
+            cells = tuple(
+                replace(cell, accept_length=None, step_time_s=None, accepted_histogram=()) for cell in trial.cells
+            )
             evaluation = trial.evaluation and replace(trial.evaluation, accept_length=None, cell=None)
             return replace(trial, cells=cells, evaluation=evaluation)
         case Information.PRUNED_CELLS:
             return replace(trial, cells=()) if trial.state is TrialState.PRUNED else trial
         case Information.INFEASIBILITY:
             return None if trial.state is TrialState.INFEASIBLE else trial
+        case Information.HISTOGRAMS:
+            return replace(trial, cells=tuple(replace(cell, accepted_histogram=()) for cell in trial.cells))
         case Information.FREE_MEMORY:
             return replace(trial, boot=trial.boot and replace(trial.boot, free_memory_gb=None))

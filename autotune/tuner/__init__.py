@@ -139,6 +139,7 @@ def open_night(
             lengths_path=folder / "prompts.jsonl",
             learn_precision=lambda cell: learn_precision(study.trials(), cell),
             time_left_s=night.time_left_s,
+            counts_accepted="block" in study.space.parameters and dialect.is_speculative(configuration),
         )
 
     def open_evaluation(configuration: Configuration, records: Path) -> WakefulEvaluation:

@@ -53,6 +53,7 @@ class Scripts:
     """What the server does and what it saw; tests read and change it freely."""
 
     answer: Answer
+    answer_native: Answer | None = None
     status: int = 200
     content_type: str = "text/event-stream"
     offers_flush: bool = True
@@ -104,7 +105,9 @@ class Scripts:
 
     async def _reply(self, path: str, body: bytes, writer: asyncio.StreamWriter) -> bool:
         if path == "/v1/chat/completions":
-            return await self._chat(json.loads(body), writer)
+            return await self._chat(json.loads(body), writer, self.answer)
+        if path == "/generate" and self.answer_native is not None:
+            return await self._chat(json.loads(body), writer, self.answer_native)
         if path == "/v1/models":
             return await _whole(writer, 200, json.dumps({"data": [{"id": "scripted"}]}))
         if path == "/flush_cache" and self.offers_flush:
@@ -119,7 +122,7 @@ class Scripts:
             return await _whole(writer, 200, json.dumps(self.server_info))
         return await _whole(writer, 404, "not found")
 
-    async def _chat(self, request: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
+    async def _chat(self, request: dict[str, Any], writer: asyncio.StreamWriter, answer: Answer) -> bool:
         self.bodies.append(request)
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
@@ -128,7 +131,7 @@ class Scripts:
                 return await _whole(writer, 400, json.dumps({"error": {"message": why}}))
             if self.status != 200:
                 return await _whole(writer, self.status, json.dumps({"error": {"message": self.refusal}}))
-            script = self.answer(self, request)
+            script = answer(self, request)
             head = f"HTTP/1.1 200 OK\r\ncontent-type: {self.content_type}\r\ntransfer-encoding: chunked\r\n\r\n"
             writer.write(head.encode())
             for pause_s, data in script:

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from autotune.benchmark.accept_length import Reading, choose_accept_length, read_counters
+from autotune.benchmark.accept_length import Reading, choose_accept_length, read_counters, sum_accepted
+from autotune.benchmark.request_record import Outcome, RequestRecord
 from autotune.servers.server_metrics import CounterDifference
 from autotune.trial import Figure
 
@@ -67,3 +68,13 @@ def test_counters_that_say_nothing_are_no_zero(counted: CounterDifference):
 def test_a_first_token_is_no_verify_step_whether_or_not_the_server_counts_it():
     assert read_counters(CounterDifference(170.0, 40.0), 170, 10) == Reading("/metrics", 4.0, 40)
     assert read_counters(CounterDifference(160.0, 40.0), 170, 10) == Reading("/metrics", 4.0, 40)
+
+
+def test_steps_of_whole_answers_are_added_up():
+    def record(outcome: Outcome, *accepted: int) -> RequestRecord:
+        return RequestRecord("p", 0, 1, 0.0, 1.0, outcome, accepted=accepted)
+
+    whole = [record(Outcome.OK, 1, 2), record(Outcome.OK, 0, 1, 5), record(Outcome.OK)]
+
+    assert sum_accepted([*whole, record(Outcome.FAILED, 9)]) == (1, 3, 5)
+    assert sum_accepted([record(Outcome.OK)]) == ()

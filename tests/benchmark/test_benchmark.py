@@ -380,6 +380,36 @@ def test_no_round_is_added_beyond_a_limit(
     assert measured.round_log_speeds == ()
 
 
+def answer_natively(scripts: Scripts, request: dict[str, Any]) -> Script:
+    tokens = request["sampling_params"]["max_new_tokens"]
+    counts = {"prompt_tokens": 60, "completion_tokens": tokens, "finish_reason": {"type": "length"}}
+    histogram = {"spec_verify_ct": 6, "spec_correct_drafts_histogram": [1, 2, 0, 3]}
+    whole = {"text": "x", "meta_info": counts | histogram}
+    return [(0.0, b"data: " + json.dumps(whole).encode() + b"\n\n" + DONE)]
+
+
+def test_a_warm_up_tells_how_many_drafted_tokens_steps_accept(tmp_path: Path):
+    with running(Scripts(answer_steadily, answer_native=answer_natively)) as server:
+        benchmark = Benchmark(server.url, make_settings(), tmp_path / "records.jsonl", counts_accepted=True)
+        measured = benchmark.measure_cell(FOUR)
+
+    assert measured.accepted_histogram == (4, 8, 0, 12)
+    assert measured.requests == 16
+    assert all("messages" in body for body in server.bodies[-16:])
+
+
+def test_a_server_without_generate_is_warmed_up_by_chats_and_tells_nothing(tmp_path: Path):
+    with running(Scripts(answer_steadily)) as server:
+        benchmark = Benchmark(server.url, make_settings(), tmp_path / "records.jsonl", counts_accepted=True)
+        measured = benchmark.measure_cell(FOUR)
+
+    assert measured.accepted_histogram == ()
+    warm_ups = [
+        line for line in read_lines(tmp_path / "records.jsonl") if line["type"] == "request" and line["repeat"] == -1
+    ]
+    assert [line["outcome"] for line in warm_ups] == ["failed"] * 4 + ["ok"] * 4
+
+
 def test_a_canary_is_the_prefill_rate_of_the_same_prompts_each_time(tmp_path: Path):
     def answer(_scripts: Scripts, _request: dict[str, Any]) -> Script:
         return [(0.0, ROLE), (0.02, content("a", 1)), (0.0, STOP + usage(1) + DONE)]

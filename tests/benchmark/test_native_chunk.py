@@ -53,6 +53,17 @@ def test_an_answer_of_generate_is_read_with_its_verify_steps():
     assert record.verify_steps == 3
 
 
+def test_a_finished_answer_says_how_many_drafted_tokens_its_steps_accepted():
+    def told(histogram: Any) -> tuple[int, ...]:
+        whole = info(7, 3, {"type": "stop"}) | {"spec_correct_drafts_histogram": histogram}
+        data = json.dumps({"text": "x", "output_ids": [1], "meta_info": whole}).encode()
+        return read(b"data: " + data + b"\n\n", b"data: [DONE]\n\n").accepted
+
+    assert told([0, 1, 2]) == (0, 1, 2)
+    for wrong in (None, 3, "12", [1, -1], [1, True], [1, 2.5], [1] * 100_000):
+        assert told(wrong) == ()
+
+
 def test_text_that_comes_piece_by_piece_is_not_cut():
     record = read(event("ab", 2, 2), event("ab", 2, 4), event("c", 1, 5, reason={"type": "stop"}), b"data: [DONE]\n\n")
 

@@ -60,3 +60,12 @@ def test_a_worse_drafter_accepts_less():
 
 def test_the_shares_of_places_add_up():
     assert math.isclose(sum(place.share for place in GOOD_DRAFTER.places), 1.0)
+
+
+@given(BUDGETS, TOPKS, BLOCKS)
+def test_a_step_accepts_at_least_one_token_more_ever_more_seldom(budget, topk, block):
+    reached = GOOD_DRAFTER.accepts_at_least(budget, topk, block)
+
+    assert len(reached) == block - 1
+    assert all(1 >= one >= other >= 0 for one, other in itertools.pairwise((1.0, *reached)))
+    assert 1 + math.fsum(reached) == pytest.approx(GOOD_DRAFTER.accept_length(budget, topk, block))

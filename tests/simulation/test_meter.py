@@ -158,3 +158,10 @@ def test_coding_problems_pass_as_often_as_the_surface_says_and_alike_in_every_bo
     assert {result.verdict for result in first.results} == {Verdict.PASSED, Verdict.WRONG}
     assert 0 < len(changed) < 40
     check_evaluation(first)
+
+
+def test_steps_are_counted_by_what_they_accept():
+    counts = measure(accepts_at_least=(0.75, 0.5, 0.25)).accepted_histogram
+
+    assert counts == (64 * 512 // 16,) * 4
+    assert measure().accepted_histogram == ()

@@ -54,6 +54,15 @@ def test_an_infeasible_trial_that_is_not_seen_is_pending_so_that_it_is_not_propo
     assert seen.pending == [{"budget": 1}, {"budget": 2}]
 
 
+def test_without_histograms_every_cell_keeps_the_rest():
+    counted = replace(COMPLETE, cells=tuple(replace(cell, accepted_histogram=(1, 2)) for cell in COMPLETE.cells))
+    recorder = Recorder()
+    history = History(make_settings(), (BASELINE, counted), BASELINE)
+    WithheldSampler(recorder, Information.HISTOGRAMS).propose(history, SPACE, [], random.Random(1))  # noqa: S311
+
+    assert recorder.history.trials[1] == COMPLETE
+
+
 def test_without_free_memory_a_boot_keeps_the_rest():
     seen = see(Information.FREE_MEMORY).history.trials[1]
 

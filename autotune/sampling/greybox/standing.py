@@ -13,6 +13,7 @@ from autotune.sampling.greybox.acquisition import Point, is_allowed, keep_front,
 from autotune.sampling.greybox.boots import read_boots
 from autotune.sampling.greybox.encoding import Encoding, Matrix, Rows
 from autotune.sampling.greybox.model import Forecast, SpeedModel, fit_speeds
+from autotune.sampling.greybox.smaller_blocks import read_smaller_blocks
 from autotune.settings import ExportSettings
 from autotune.trial import TrialState
 
@@ -62,7 +63,8 @@ class Standing:
 def find_standing(history: History, encoding: Encoding) -> Standing | None:
     """Return where the study stands; ``None`` until the baseline and both speeds are known."""
     home = encoding.row(encoding.space.resolve(history.settings.baseline))
-    model = fit_speeds(read_boots(history, encoding), history.evidence, encoding)
+    boots = read_boots(history, encoding)
+    model = fit_speeds((*boots, *read_smaller_blocks(history, encoding, boots)), history.evidence, encoding)
     if model is None or home is None:
         return None
     found = {encoding.row(trial.configuration) for trial in history.trials if trial.state is TrialState.COMPLETE}

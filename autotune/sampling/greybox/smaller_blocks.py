@@ -1,0 +1,97 @@
+"""What does one boot tell of the accept length with a smaller block? By how many drafted tokens its steps accepted. Pure.
+
+A step that accepted k tokens accepts min(k, b - 1) with a block of b, had its tree the same nodes and it begun at the same
+place. Neither is quite so where something is cut off: a smaller block spends its budget on width, and its steps begin
+elsewhere. That makes the estimate low, on recorded drafts by 5 % with a deviation of 2 %, by the law of best-first trees with
+independent steps by 0 to 5 %.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from autotune.objectives import latest, weight
+from autotune.sampling.base import History
+from autotune.sampling.greybox.boots import Boot, accept_cells
+from autotune.sampling.greybox.encoding import BLOCK, Encoding
+from autotune.settings import StudySettings
+from autotune.trial import Cell, CellMeasurement
+
+_LOW: Final = 0.03
+"""By how much the log of an estimate is too low where steps are cut off."""
+
+_DEVIATION: Final = 0.03
+"""Of the log of an estimate, where steps are cut off."""
+
+_WHOLE: Final = 0.003
+"""Share of the accept length below which nothing counts as cut off: the trees are the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a boot tells of one row: the log accept length, its deviation, and how much of its own is cut off."""
+
+    log_accept_length: float
+    deviation: float
+    cut: float
+
+
+def read_smaller_blocks(history: History, encoding: Encoding, boots: Sequence[Boot]) -> tuple[Boot, ...]:
+    """Return accept lengths of configurations that were not booted, as boots that measured nothing else.
+
+    Empty where the block is no parameter, or the server does not say how many drafted tokens its steps accepted.
+
+    Args:
+        history: finished trials.
+        encoding: the configurations.
+        boots: what the trials say of their own configurations.
+    """
+    if BLOCK not in encoding.space.parameters or encoding.block is None:
+        return ()
+    trials = {trial.number: trial for trial in history.trials}
+    own = {boot.row for boot in boots if boot.log_accept_length is not None}
+    blocks = [int(block) for block in np.unique(encoding.block)]
+    told: dict[int, tuple[int, _Told]] = {}
+    for boot in boots:
+        if boot.log_accept_length is None:
+            continue
+        configuration = encoding.space.configurations[boot.row]
+        cells = latest(trials[boot.trial].cells)
+        for block in (each for each in blocks if each < encoding.block[boot.row]):
+            other = encoding.row(encoding.space.canonicalise({**configuration, BLOCK: block}))
+            cut = _cut_off(cells, block, history.settings)
+            if other is None or other in own or encoding.is_plain[other] or cut is None:
+                continue
+            is_whole = cut < _WHOLE
+            log = boot.log_accept_length - cut + (0.0 if is_whole else _LOW)
+            deviation = math.hypot(boot.accept_deviation, 0.0 if is_whole else _DEVIATION)
+            if other not in told or cut < told[other][1].cut:
+                told[other] = (boot.trial, _Told(min(log, math.log(block)), deviation, cut))
+    return tuple(
+        Boot(number, row, (None, None), (0.0, 0.0), each.log_accept_length, each.deviation, is_whole=False)
+        for row, (number, each) in told.items()
+    )
+
+
+def _cut_off(cells: Mapping[Cell, CellMeasurement], block: int, settings: StudySettings) -> float | None:
+    """Return by how much the log accept length falls where no step accepts more than a block holds.
+
+    The mean over the cells whose accept lengths are pooled, by their weights and how many steps they saw; ``None`` where
+    none of them has a histogram.
+    """
+    total = lost = 0.0
+    for cell in accept_cells(settings):
+        counts = cells[cell].accepted_histogram if cell in cells else ()
+        steps = sum(counts)
+        if not steps:
+            continue
+        whole = 1 + sum(accepted * count for accepted, count in enumerate(counts)) / steps
+        short = 1 + sum(min(accepted, block - 1) * count for accepted, count in enumerate(counts)) / steps
+        total += weight(cell, settings) * steps
+        lost += weight(cell, settings) * steps * math.log(whole / short)
+    return lost / total if total > 0 else None
