@@ -9,8 +9,8 @@ not be built:
 
 - ``greybox-sweep-bound``: the step time of each booted configuration at C=1 and C=32, and what a sweep over C = 2, 4, 8, 16
   would tell of other budgets if a step took as long as another of as many verified tokens: (budget + 1) C.
-- ``greybox-histograms-bound``: the accept length of each booted configuration with every smaller block, which a histogram of
-  accepted lengths approximates.
+- ``greybox-blocks-bound``: the accept length of each booted configuration with every smaller block.
+- ``greybox-no-histograms``, ``greybox``: without and with what a histogram of accepted lengths says of them, for comparison.
 - ``greybox-exact-rounds``: no noise inside boots, so that measuring longer has nothing to give.
 """
 
@@ -82,26 +82,27 @@ class ToldSampler(GreyboxSampler):
 
     def _tell_blocks(self, boots: Sequence[Boot], encoding: Encoding) -> list[Boot]:
         """Return the accept length with every smaller block as boots that measured nothing else."""
-        known = {boot.row for boot in boots if boot.log_accept_length is not None}
-        found: dict[int, Boot] = {}
-        for row in known:
+        own = {boot.row for boot in boots if boot.log_accept_length is not None and boot.log_speeds != (None, None)}
+        blocks = encoding.block
+        if blocks is None:
+            return []
+        told: dict[int, Boot] = {}
+        for row in own:
             configuration = encoding.space.configurations[row]
-            for block in encoding.space.parameters["block"].choices:  # type: ignore[union-attr]
-                if not int(str(block)) < int(str(configuration["block"])):
-                    continue
+            for block in sorted({int(each) for each in blocks if each < blocks[row]}):
                 other = encoding.row(encoding.space.canonicalise({**configuration, "block": block}))
-                if other is None or other in known or encoding.is_plain[other]:
+                if other is None or other in own or encoding.is_plain[other] or blocks[other] >= blocks[row]:
                     continue
                 log = self._log_mean(
                     encoding.space.configurations[other], accept_cells(self._surface.settings), "accept"
                 )
-                found[other] = Boot(-1, other, (None, None), (0.0, 0.0), log, _SURELY, is_whole=False)
-        return list(found.values())
+                told[other] = Boot(-1, other, (None, None), (0.0, 0.0), log, _SURELY, is_whole=False)
+        return list(told.values())
 
     def _tell_steps(self, boots: Sequence[Boot], axis: int, encoding: Encoding) -> list[Boot]:
         """Return step times as boots whose accept length is 1."""
         concurrency = CONCURRENCIES[axis]
-        rows = {boot.row for boot in boots}
+        rows = {boot.row for boot in boots if boot.log_speeds[axis] is not None}
         for row in list(rows):
             configuration = encoding.space.configurations[row]
             if encoding.is_plain[row]:
@@ -158,9 +159,10 @@ _GREYBOX = SamplerSettings(name="greybox")
 BOUNDS = {
     method.name: method
     for method in (
+        METHODS["greybox-no-histograms"],
         METHODS["greybox"],
         ToldMethod("greybox-sweep-bound", "told step times", _GREYBOX, steps=True),
-        ToldMethod("greybox-histograms-bound", "told accept lengths of smaller blocks", _GREYBOX, blocks=True),
+        ToldMethod("greybox-blocks-bound", "told accept lengths of smaller blocks", _GREYBOX, blocks=True),
         Method("greybox-exact-rounds", "no noise inside boots", _GREYBOX),
     )
 }

@@ -28,17 +28,20 @@ _LOW: Final = 0.03
 _DEVIATION: Final = 0.03
 """Of the log of an estimate, where steps are cut off."""
 
+_CLUSTERED: Final = 2.0
+"""Steps of one text are alike: a standard error is so much larger."""
+
 _WHOLE: Final = 0.003
 """Share of the accept length below which nothing counts as cut off: the trees are the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What a boot tells of one row: the log accept length, its deviation, and how much of its own is cut off."""
+    """What a boot tells of one row: the log accept length, its deviation, and how much of its own log is cut off."""
 
     log_accept_length: float
     deviation: float
-    cut: float
+    lost: float
 
 
 def read_smaller_blocks(history: History, encoding: Encoding, boots: Sequence[Boot]) -> tuple[Boot, ...]:
@@ -67,31 +70,38 @@ def read_smaller_blocks(history: History, encoding: Encoding, boots: Sequence[Bo
             cut = _cut_off(cells, block, history.settings)
             if other is None or other in own or encoding.is_plain[other] or cut is None:
                 continue
-            is_whole = cut < _WHOLE
-            log = boot.log_accept_length - cut + (0.0 if is_whole else _LOW)
-            deviation = math.hypot(boot.accept_deviation, 0.0 if is_whole else _DEVIATION)
-            if other not in told or cut < told[other][1].cut:
-                told[other] = (boot.trial, _Told(min(log, math.log(block)), deviation, cut))
+            lost, error = cut
+            is_whole = lost < _WHOLE
+            log = boot.log_accept_length - lost + (0.0 if is_whole else _LOW)
+            deviation = math.hypot(boot.accept_deviation, error, 0.0 if is_whole else _DEVIATION)
+            if other not in told or lost < told[other][1].lost:
+                told[other] = (boot.trial, _Told(min(log, math.log(block)), deviation, lost))
     return tuple(
         Boot(number, row, (None, None), (0.0, 0.0), each.log_accept_length, each.deviation, is_whole=False)
         for row, (number, each) in told.items()
     )
 
 
-def _cut_off(cells: Mapping[Cell, CellMeasurement], block: int, settings: StudySettings) -> float | None:
+def _cut_off(cells: Mapping[Cell, CellMeasurement], block: int, settings: StudySettings) -> tuple[float, float] | None:
     """Return by how much the log accept length falls where no step accepts more than a block holds.
 
-    The mean over the cells whose accept lengths are pooled, by their weights and how many steps they saw; ``None`` where
-    none of them has a histogram.
+    Cells whose accept lengths are pooled count by their weights and their steps.
+
+    Returns:
+        The fall, and the standard error of it if steps were each on its own, doubled because those of one text are not;
+        ``None`` where no cell has a histogram.
     """
-    total = lost = 0.0
+    shares: dict[int, float] = {}
+    steps = 0
     for cell in accept_cells(settings):
-        counts = cells[cell].accepted_histogram if cell in cells else ()
-        steps = sum(counts)
-        if not steps:
-            continue
-        whole = 1 + sum(accepted * count for accepted, count in enumerate(counts)) / steps
-        short = 1 + sum(min(accepted, block - 1) * count for accepted, count in enumerate(counts)) / steps
-        total += weight(cell, settings) * steps
-        lost += weight(cell, settings) * steps * math.log(whole / short)
-    return lost / total if total > 0 else None
+        for accepted, count in enumerate(cells[cell].accepted_histogram if cell in cells else ()):
+            shares[accepted] = shares.get(accepted, 0.0) + weight(cell, settings) * count
+            steps += count
+    total = sum(shares.values())
+    if total <= 0:
+        return None
+    whole = 1 + sum(accepted * share for accepted, share in shares.items()) / total
+    short = 1 + sum(min(accepted, block - 1) * share for accepted, share in shares.items()) / total
+    square = sum(max(accepted - block + 1, 0) ** 2 * share for accepted, share in shares.items()) / total
+    error = math.sqrt(max(square - (whole - short) ** 2, 0.0) / steps) / short
+    return math.log(whole / short), _CLUSTERED * error
