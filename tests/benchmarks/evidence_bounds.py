@@ -9,6 +9,8 @@ not be built:
 
 - ``greybox-sweep-bound``: the step time of each booted configuration at C=1 and C=32, and what a sweep over C = 2, 4, 8, 16
   would tell of other budgets if a step took as long as another of as many verified tokens: (budget + 1) C.
+- ``greybox-sweep``: the same by a sweep that has no noise, but with the error of that rule: a step at C = 32 is taken for one of
+  as many tokens at a lower concurrency, where fewer sequences are drafted. Surfaces that follow a law only.
 - ``greybox-blocks-bound``: the accept length of each booted configuration with every smaller block.
 - ``greybox-no-histograms``, ``greybox``: without and with what a histogram of accepted lengths says of them, for comparison.
 - ``greybox-exact-rounds``: no noise inside boots, so that measuring longer has nothing to give.
@@ -45,6 +47,10 @@ SWEPT = (2, 4, 8, 16)
 _SURELY = 0.003
 """Deviation of the log of what is told."""
 
+_BY_TOKENS = ((0.03, 0.04), (-0.15, 0.15))
+"""By how much the log of a step time at C=1 and C=32 is too long, taken from another concurrency with as many tokens, and its
+deviation: the means over roomy, tight and stairs."""
+
 
 class ToldSampler(GreyboxSampler):
     """Knows more of what was booted than a server says.
@@ -52,13 +58,15 @@ class ToldSampler(GreyboxSampler):
     Args:
         surface: whose truth is told.
         steps: whether step times are told.
+        swept: whether these are what a sweep shows.
         blocks: whether accept lengths with smaller blocks are told.
     """
 
-    def __init__(self, surface: Surface, *, steps: bool = False, blocks: bool = False) -> None:
+    def __init__(self, surface: Surface, *, steps: bool = False, swept: bool = False, blocks: bool = False) -> None:
         super().__init__()
         self._surface = surface
         self._steps = steps
+        self._swept = swept
         self._blocks = blocks
 
     def _stand(self, history: History, encoding: Encoding) -> Standing | None:
@@ -102,23 +110,26 @@ class ToldSampler(GreyboxSampler):
     def _tell_steps(self, boots: Sequence[Boot], axis: int, encoding: Encoding) -> list[Boot]:
         """Return step times as boots whose accept length is 1."""
         concurrency = CONCURRENCIES[axis]
-        rows = {boot.row for boot in boots if boot.log_speeds[axis] is not None}
-        for row in list(rows):
+        own = {boot.row for boot in boots if boot.log_speeds[axis] is not None}
+        cells = [cell for cell in expected_cells(self._surface.settings) if cell.concurrency == concurrency]
+        long, deviation = _BY_TOKENS[axis]
+        told: dict[int, Boot] = {}
+        for row in sorted(own):
             configuration = encoding.space.configurations[row]
-            if encoding.is_plain[row]:
-                continue
-            for swept in SWEPT:
+            if not self._swept:
+                told[row] = _as_boot(row, axis, self._log_mean(configuration, cells, "step"), _SURELY)
+            for swept in () if encoding.is_plain[row] else SWEPT:
                 budget = round((int(str(configuration["budget"])) + 1) * swept / concurrency) - 1
                 other = self._find(encoding, configuration, budget)
-                rows |= set() if other is None else {other}
-        cells = [cell for cell in expected_cells(self._surface.settings) if cell.concurrency == concurrency]
-        told = []
-        for row in sorted(rows):
-            log_step = self._log_mean(encoding.space.configurations[row], cells, "step")
-            logs: list[float | None] = [None, None]
-            logs[axis] = math.log(concurrency) - log_step
-            told.append(Boot(-1, row, (logs[0], logs[1]), (_SURELY, _SURELY), 0.0, 0.0, is_whole=False))
-        return told
+                if other is None or other in own:
+                    continue
+                if self._swept:
+                    log = self._log_mean(configuration, [Cell(cell.context, swept) for cell in cells], "step") - long
+                    told[other] = _as_boot(other, axis, log, deviation)
+                else:
+                    log = self._log_mean(encoding.space.configurations[other], cells, "step")
+                    told[other] = _as_boot(other, axis, log, _SURELY)
+        return list(told.values())
 
     def _find(self, encoding: Encoding, configuration: Configuration, budget: int) -> int | None:
         """Return the row with another budget; ``None`` outside the space or where it is another arm."""
@@ -138,21 +149,29 @@ class ToldSampler(GreyboxSampler):
         return total / math.fsum(weight(cell, settings) for cell in cells)
 
 
+def _as_boot(row: int, axis: int, log_step: float, deviation: float) -> Boot:
+    """Return a step time as a boot whose accept length is 1."""
+    log = math.log(CONCURRENCIES[axis]) - log_step
+    return Boot(-1, row, (log, None) if axis == 0 else (None, log), (deviation, deviation), 0.0, 0.0, is_whole=False)
+
+
 @dataclass(frozen=True, slots=True)
 class ToldMethod(Method):
     """The grey-box model with the truth about some of what it booted.
 
     Attributes:
         steps: whether step times are told.
+        swept: whether these are what a sweep shows.
         blocks: whether accept lengths with smaller blocks are told.
     """
 
     steps: bool = False
+    swept: bool = False
     blocks: bool = False
 
     def make_sampler(self, surface: Surface, trials: int) -> Sampler:  # noqa: ARG002 - as it is asked
         """Return a sampler that is told."""
-        return ToldSampler(surface, steps=self.steps, blocks=self.blocks)
+        return ToldSampler(surface, steps=self.steps, swept=self.swept, blocks=self.blocks)
 
 
 _GREYBOX = SamplerSettings(name="greybox")
@@ -162,6 +181,7 @@ BOUNDS = {
         METHODS["greybox-no-histograms"],
         METHODS["greybox"],
         ToldMethod("greybox-sweep-bound", "told step times", _GREYBOX, steps=True),
+        ToldMethod("greybox-sweep", "told what a sweep shows of step times", _GREYBOX, steps=True, swept=True),
         ToldMethod("greybox-blocks-bound", "told accept lengths of smaller blocks", _GREYBOX, blocks=True),
         Method("greybox-exact-rounds", "no noise inside boots", _GREYBOX),
     )
