@@ -70,7 +70,7 @@ class Encoding:
                 rank = np.array([position[value] for value in values], dtype=np.float64)  # type: ignore[index]
                 sizes += (scaled := _scaled(rank, len(parameter.choices) - 1.0))
                 columns += scaled
-                amounts += _amount_columns(parameter, values, rank)
+                amounts += _amount_columns(parameter, values)
             else:
                 columns += _word_columns(parameter, values)
                 code = {value: index for index, value in enumerate(parameter.choices)}
@@ -141,12 +141,13 @@ def _is_ordered(parameter: ChoiceParameter) -> bool:
     )
 
 
-def _amount_columns(parameter: ChoiceParameter, values: Sequence[ParameterValue], rank: Vector) -> list[Vector]:
-    """Return the values of an ordered choice from 0 to 1; their ranks where one of them is none."""
+def _amount_columns(parameter: ChoiceParameter, values: Sequence[ParameterValue]) -> list[Vector]:
+    """Return the values of an ordered choice from 0 to 1; none is nothing at its beginning and all at its end."""
     numbers = [choice for choice in parameter.choices if isinstance(choice, int)]
-    if len(numbers) < len(parameter.choices):
-        return _scaled(rank, len(parameter.choices) - 1.0)
-    return _scaled(np.array(values, dtype=np.float64) - min(numbers), float(max(numbers) - min(numbers)))
+    none = 0 if parameter.choices[0] is None else 2 * max(numbers)
+    known = numbers if len(numbers) == len(parameter.choices) else [*numbers, none]
+    amounts = np.array([value if isinstance(value, int) else none for value in values], dtype=np.float64)
+    return _scaled(amounts - min(known), float(max(known) - min(known)))
 
 
 def _scaled(values: Vector, width: float) -> list[Vector]:

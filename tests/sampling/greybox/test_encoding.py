@@ -43,6 +43,15 @@ def test_an_ordered_choice_goes_by_its_place_and_none_is_largest():
     assert places == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
 
 
+def test_amounts_are_numbers_as_they_are_and_no_window_is_twice_the_largest():
+    budgets = [ENCODING.amounts[ENCODING.row(SPACE.resolve({"budget": budget})), 0] for budget in (0, 16, 32, 64)]
+    windows = [ENCODING.amounts[ENCODING.row(SPACE.resolve({"window": window})), 2] for window in (32, 512, None)]
+
+    assert budgets == pytest.approx([0, 0.25, 0.5, 1])
+    assert windows == pytest.approx([0, 480 / 992, 1])
+    assert ENCODING.amounts.shape == ENCODING.sizes.shape
+
+
 def test_words_have_no_order():
     text = """
 name = "words"
