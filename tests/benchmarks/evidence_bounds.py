@@ -26,6 +26,7 @@ from pathlib import Path
 from unittest import mock
 
 from autotune.cli.campaign_options import play_missing
+from autotune.errors import SearchSpaceError
 from autotune.objectives import CONCURRENCIES, expected_cells, weight
 from autotune.sampling.base import AcceptLengthEvidence, History, Sampler
 from autotune.sampling.greybox import model, standing
@@ -98,8 +99,8 @@ class ToldSampler(GreyboxSampler):
         for row in own:
             configuration = encoding.space.configurations[row]
             for block in sorted({int(each) for each in blocks if each < blocks[row]}):
-                other = encoding.row(encoding.space.canonicalise({**configuration, "block": block}))
-                if other is None or other in own or encoding.is_plain[other] or blocks[other] >= blocks[row]:
+                other = _find(encoding, configuration, "block", block)
+                if other is None or other in own or blocks[other] >= blocks[row]:
                     continue
                 log = self._log_mean(
                     encoding.space.configurations[other], accept_cells(self._surface.settings), "accept"
@@ -120,7 +121,7 @@ class ToldSampler(GreyboxSampler):
                 told[row] = _as_boot(row, axis, self._log_mean(configuration, cells, "step"), _SURELY)
             for swept in () if encoding.is_plain[row] else SWEPT:
                 budget = round((int(str(configuration["budget"])) + 1) * swept / concurrency) - 1
-                other = self._find(encoding, configuration, budget)
+                other = _find(encoding, configuration, "budget", budget)
                 if other is None or other in own:
                     continue
                 if self._swept:
@@ -131,13 +132,6 @@ class ToldSampler(GreyboxSampler):
                     told[other] = _as_boot(other, axis, log, _SURELY)
         return list(told.values())
 
-    def _find(self, encoding: Encoding, configuration: Configuration, budget: int) -> int | None:
-        """Return the row with another budget; ``None`` outside the space or where it is another arm."""
-        if budget < 1 or budget not in {each["budget"] for each in encoding.space.configurations}:
-            return None
-        row = encoding.row(encoding.space.canonicalise({**configuration, "budget": budget}))
-        return None if row is None or encoding.is_plain[row] else row
-
     def _log_mean(self, configuration: Configuration, cells: Sequence[Cell], what: str) -> float:
         """Return the weighted mean over cells of the log of accept length or step time."""
         settings = self._surface.settings
@@ -147,6 +141,15 @@ class ToldSampler(GreyboxSampler):
             value = (truth.accept_length or 1.0) if what == "accept" else truth.step_time_s
             total += weight(cell, settings) * math.log(value)
         return total / math.fsum(weight(cell, settings) for cell in cells)
+
+
+def _find(encoding: Encoding, configuration: Configuration, name: str, value: int) -> int | None:
+    """Return the row with one other value; ``None`` outside the space or where it would decode plainly."""
+    try:
+        row = encoding.row(encoding.space.canonicalise({**configuration, name: value}))
+    except SearchSpaceError:
+        return None
+    return None if row is None or encoding.is_plain[row] else row
 
 
 def _as_boot(row: int, axis: int, log_step: float, deviation: float) -> Boot:

@@ -15,12 +15,13 @@ from typing import Final
 
 import numpy as np
 
+from autotune.errors import SearchSpaceError
 from autotune.objectives import latest, weight
 from autotune.sampling.base import History
 from autotune.sampling.greybox.boots import Boot, accept_cells
 from autotune.sampling.greybox.encoding import BLOCK, Encoding
 from autotune.settings import StudySettings
-from autotune.trial import Cell, CellMeasurement
+from autotune.trial import Cell, CellMeasurement, Configuration
 
 _LOW: Final = 0.03
 """By how much the log of an estimate is too low where steps are cut off."""
@@ -66,9 +67,9 @@ def read_smaller_blocks(history: History, encoding: Encoding, boots: Sequence[Bo
         configuration = encoding.space.configurations[boot.row]
         cells = latest(trials[boot.trial].cells)
         for block in (each for each in blocks if each < encoding.block[boot.row]):
-            other = encoding.row(encoding.space.canonicalise({**configuration, BLOCK: block}))
             cut = _cut_off(cells, block, history.settings)
-            if other is None or other in own or encoding.is_plain[other] or cut is None:
+            other = None if cut is None else _find(configuration, block, encoding)
+            if cut is None or other is None or other in own:
                 continue
             lost, error = cut
             is_whole = lost < _WHOLE
@@ -80,6 +81,15 @@ def read_smaller_blocks(history: History, encoding: Encoding, boots: Sequence[Bo
         Boot(number, row, (None, None), (0.0, 0.0), each.log_accept_length, each.deviation, is_whole=False)
         for row, (number, each) in told.items()
     )
+
+
+def _find(configuration: Configuration, block: int, encoding: Encoding) -> int | None:
+    """Return the row with another block; ``None`` where the space does not allow it, or it would decode plainly."""
+    try:
+        row = encoding.row(encoding.space.canonicalise({**configuration, BLOCK: block}))
+    except SearchSpaceError:
+        return None
+    return None if row is None or encoding.is_plain[row] else row
 
 
 def _cut_off(cells: Mapping[Cell, CellMeasurement], block: int, settings: StudySettings) -> tuple[float, float] | None:

@@ -90,3 +90,15 @@ def test_without_a_histogram_nothing_is_told():
 
 def test_a_space_that_does_not_tune_the_block_asks_for_nothing():
     assert read_smaller_blocks(History(SETTINGS, (), None), Encoding(WITHOUT_BLOCKS), []) == ()
+
+
+def test_a_smaller_block_that_a_rule_forbids_is_not_told_of():
+    rule = "not (block == 8 and topk == 4)"
+    outline = StudyOutline(
+        "ruled", (1024,), (1, 2, 3, 4), (None,), (4, 8, 16), budget_step=2, rules=((rule, "so it is"),)
+    )
+    encoding = Encoding(search_space_of(outline_study(outline)))
+
+    told = tell("budget=32,topk=4,block=16", encoding=encoding)
+
+    assert {text.rpartition("=")[2] for text in told} == {"4"}
