@@ -56,6 +56,7 @@ def main() -> None:
     parser.add_argument("--surfaces", default="roomy,h200-large")
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--processes", type=int, default=2, help="nights played at once")
     arguments = parser.parse_args()
     botorch = BoTorchMethod("botorch", "BoTorch's qEHVI with 6 random trials first", SamplerSettings(name="gp"))
     methods = [botorch, METHODS["gp"], METHODS["greybox"]]
@@ -66,7 +67,7 @@ def main() -> None:
         for surface in surfaces
         for method in methods
     ]
-    scores = play_missing(nights, play_night, NightScore, arguments.out, 2)
+    scores = play_missing(nights, play_night, NightScore, arguments.out, arguments.processes)
     names = [method.name for method in methods]
     wanted = {night.key: None for night in nights}
     comparison = Comparison(tuple(score for key, score in scores.items() if key in wanted))
