@@ -157,13 +157,16 @@ def find_profile(trials: Sequence[TrialRecord], settings: StudySettings, space: 
 
     A study is profiled once. A profile that failed is tried once more by a later command, an interrupted one again.
     """
-    if not settings.wants_profile:
-        return None
-    states = Counter(trial.state for trial in trials if trial.kind is TrialKind.PROFILE)
-    if states[TrialState.COMPLETE] or states[TrialState.FAILED] >= MAX_FAILURES:
+    if not is_profile_due(trials, settings):
         return None
     configuration = choose_logger(space)
     return None if configuration is None else Suggestion(configuration, TrialKind.PROFILE)
+
+
+def is_profile_due(trials: Sequence[TrialRecord], settings: StudySettings) -> bool:
+    """Whether a study wants a profile that it does not have yet."""
+    states = Counter(trial.state for trial in trials if trial.kind is TrialKind.PROFILE)
+    return settings.wants_profile and not states[TrialState.COMPLETE] and states[TrialState.FAILED] < MAX_FAILURES
 
 
 def measured_as(configuration: Configuration, trials: Sequence[TrialRecord], space: SearchSpace) -> TrialRecord | None:

@@ -16,7 +16,9 @@ from autotune.evaluation.problem_source import count_problems
 from autotune.export.findings import Noise, smallest_gain
 from autotune.export.wording import can_prove, render_count, render_duration
 from autotune.interval import ASSUMED_SPREAD
+from autotune.servers.sglang import logs_drafts
 from autotune.settings import BenchmarkSettings, CellSettings, StudySettings
+from autotune.suggestion import is_profile_due
 from autotune.trial import TrialKind, TrialRecord, TrialState
 from autotune.tuner.limits import Limits
 from autotune.tuner.timekeeper import BASELINE_BOOTS, SHARE_FOR_CONFIRMATION
@@ -54,6 +56,7 @@ class Expectation:
         end: when the server serves as found again; ``None`` when nothing says.
         latest_start: the latest moment at which these trials can begin and still be back in time.
         confirmation_boots: boots of a confirmation after the search, at most.
+        profiles: boots that log drafts, 0 or 1.
     """
 
     load: Estimate
@@ -65,6 +68,7 @@ class Expectation:
     end: datetime | None
     latest_start: datetime | None
     confirmation_boots: int = 0
+    profiles: int = 0
 
 
 def expect(
@@ -76,6 +80,8 @@ def expect(
     now: datetime,
 ) -> Expectation:
     """Estimate a night: boots times loading plus measuring, those of a confirmation and its soak too, then the restore.
+
+    A profile, where one is due, is taken to last as long as a trial, which is more than it does: it measures fewer cells.
 
     Times of this study's own trials come first; else the load time that the journal shows of the server that runs now;
     else the settings, which bound it.
@@ -98,14 +104,15 @@ def expect(
     is_confirmed = left == 0 and find_due(trials, settings) is None
     boots = 0 if is_confirmed else settings.confirmation_boots
     confirming_s = boots * trial_s + (settings.soak_s if boots else 0.0)
-    total_s = None if left is None else (left + baselines_left) * trial_s + confirming_s + load.seconds
+    profiles = int(left != 0 and can_log_drafts(settings) and is_profile_due(trials, settings))
+    total_s = None if left is None else (left + baselines_left + profiles) * trial_s + confirming_s + load.seconds
     time_s = limits.left_s(0.0, now)
     fitting = None
     if time_s is not None:
         kept_s = min(confirming_s, SHARE_FOR_CONFIRMATION * time_s)
-        fitting = max(math.floor((time_s - load.seconds - baselines_left * trial_s - kept_s) / trial_s), 0)
+        fitting = max(math.floor((time_s - load.seconds - (baselines_left + profiles) * trial_s - kept_s) / trial_s), 0)
     ends = [seconds for seconds in (total_s, time_s) if seconds is not None]
-    needed_s = (1 + baselines_left) * trial_s + load.seconds if total_s is None else total_s
+    needed_s = (1 + baselines_left + profiles) * trial_s + load.seconds if total_s is None else total_s
     return Expectation(
         load=load,
         measuring=measuring,
@@ -114,9 +121,15 @@ def expect(
         fitting=fitting,
         total_s=total_s,
         confirmation_boots=boots,
+        profiles=profiles,
         end=now + timedelta(seconds=min(ends)) if ends else None,
         latest_start=None if limits.until is None else limits.until.astimezone() - timedelta(seconds=needed_s),
     )
+
+
+def can_log_drafts(settings: StudySettings) -> bool:
+    """Whether a profile boot of this study would have a log to read: the server is on this machine and writes one."""
+    return settings.deployment.kind == "local" and logs_drafts(settings.server)
 
 
 def count_baselines(trials: Sequence[TrialRecord]) -> int:
@@ -192,9 +205,9 @@ def judge_end(expected: Expectation, limits: Limits) -> Judgement:
     if expected.total_s is None or expected.end is None or expected.trials is None:
         return ok(f"it ends when every configuration was measured; a trial is {basis}")
     latest = _say_latest(expected)
-    confirming = ""
+    confirming = " and the profile" if expected.profiles else ""
     if expected.confirmation_boots:
-        confirming = f" and {render_count(expected.confirmation_boots, 'boot')} to confirm what they find"
+        confirming += f" and {render_count(expected.confirmation_boots, 'boot')} to confirm what they find"
     return ok(
         f"{render_count(expected.trials, 'trial')}{confirming} take {render_duration(expected.total_s)}: a trial is {basis}"
         + (f"; {latest}" if latest else "")

@@ -33,6 +33,11 @@ _BROKEN_ACCEPT_LENGTH = 1.2
 _SECRET_WORDS = ("api_key", "password", "secret", "credential", "auth_token", "access_token")
 
 
+def logs_drafts(server: ServerSettings) -> bool:
+    """Whether a server can log its drafts by itself, and builds trees of the rule by which they are replayed."""
+    return server.command[:2] == _EMBEDDED and _BEST_FIRST in server.proofs
+
+
 class SglangDialect(ServerDialect):
     """SGLang, and servers that speak its HTTP surface, flags and log lines.
 
@@ -69,7 +74,7 @@ class SglangDialect(ServerDialect):
 
     def render_profile(self, configuration: Configuration, log_path: Path, windows: Sequence[int]) -> LaunchSpec | None:
         """Let the embedded server log a draft after every token; SGLang itself has no such log."""
-        if self._server.command[:2] != _EMBEDDED or _BEST_FIRST not in self._server.proofs:
+        if not logs_drafts(self._server):
             return None
         launch = self.render_launch(configuration)
         flags = ["--draft-log", str(log_path), "--draft-log-every-token"]

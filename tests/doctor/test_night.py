@@ -20,14 +20,14 @@ from autotune.doctor.night import (
 )
 from autotune.export.findings import Noise, smallest_gain
 from autotune.interval import ASSUMED_SPREAD
-from autotune.settings import ConfirmationSettings, EvaluationSettings
-from autotune.trial import TrialKind, TrialRecord
+from autotune.settings import ConfirmationSettings, EvaluationSettings, ProfileSettings
+from autotune.trial import TrialKind, TrialRecord, TrialState
 from autotune.tuner.limits import Limits
 from tests.records import STUDY, make_boot, make_settings, make_trial
 
 NOW = datetime(2026, 1, 1, 22, 0, tzinfo=UTC)
 NO_EVALUATION = EvaluationSettings(enabled=False)
-SETTINGS = make_settings(evaluation=NO_EVALUATION)
+SETTINGS = make_settings(evaluation=NO_EVALUATION, profile=ProfileSettings(enabled=False))
 
 
 def ask(limits: Limits, trials: tuple[TrialRecord, ...] = (), journal_load_s: float | None = 615.0) -> Expectation:
@@ -220,3 +220,28 @@ def test_at_most_a_third_of_the_time_is_kept_to_confirm():
     assert plain.fitting is not None
     assert confirmed.fitting is not None
     assert 0 < confirmed.fitting < plain.fitting
+
+
+def test_a_profile_is_in_the_night_until_it_was_made_or_failed_twice():
+    settings = SETTINGS.model_copy(update={"profile": ProfileSettings(enabled=True)})
+    limits = Limits(trials=20)
+    plain, profiled = (expect(each, limits, (), journal_load_s=615, now=NOW) for each in (SETTINGS, settings))
+    profile = replace(make_trial(1, kind=TrialKind.PROFILE), boot=None, duration_s=None)
+    failed = replace(profile, state=TrialState.FAILED)
+
+    def profiles(*trials: TrialRecord, asked: Limits = limits) -> int:
+        return expect(settings, asked, trials, journal_load_s=615, now=NOW).profiles
+
+    assert plain.total_s is not None
+    assert profiled.total_s == pytest.approx(plain.total_s + 615 + assume_measuring_s(SETTINGS))
+    assert "20 trials and the profile take" in judge_end(profiled, limits).found
+    assert profiles(failed) == 1
+    assert profiles(failed, replace(failed, number=2)) == profiles(profile) == profiles(asked=Limits(trials=0)) == 0
+
+
+@pytest.mark.parametrize("change", [{"command": ("python3", "-m", "sglang.launch_server")}, {"proofs": ()}])
+def test_a_server_that_logs_no_drafts_is_booted_for_no_profile(change: dict[str, tuple[str, ...]]):
+    server = SETTINGS.server.model_copy(update=change)
+    settings = SETTINGS.model_copy(update={"profile": ProfileSettings(enabled=True), "server": server})
+
+    assert expect(settings, Limits(trials=20), (), journal_load_s=615, now=NOW).profiles == 0
