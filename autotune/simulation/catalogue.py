@@ -18,7 +18,7 @@ from autotune.simulation.parametric import (
     ParametricSurface,
     Sight,
 )
-from autotune.simulation.recorded import EARLIER_TABLE, LARGE_TABLE, RecordedSurface
+from autotune.simulation.recorded import EARLIER_TABLE, LARGE_TABLE, PROCESSOR_TABLE, RecordedSurface
 from autotune.simulation.surface import Surface
 
 SURFACES: Final[Mapping[str, Callable[[], Surface]]] = {
@@ -62,6 +62,9 @@ SURFACES: Final[Mapping[str, Callable[[], Surface]]] = {
     "peak-10": lambda: LevelSurface("peak-10", "equally fast, but for one family that is 10 % faster", gain=0.10),
     "h200-large": lambda: RecordedSurface(
         "h200-large", "recorded: 131 million parameters, the embedded engine, one H200", LARGE_TABLE
+    ),
+    "cpu-small": lambda: RecordedSurface(
+        "cpu-small", "recorded: the embedded server's model of 5.3 million parameters, two processor cores", PROCESSOR_TABLE
     ),
     "h200-small": lambda: RecordedSurface(
         "h200-small", "recorded: 5.8 million parameters, an earlier engine, one H200", EARLIER_TABLE, model="small"

@@ -48,6 +48,7 @@ class RecordedTable:
         contexts: that it holds.
         windows: that it holds; ``None`` is the whole context.
         blocks: that it holds.
+        topks: that it holds.
         is_noisy: its boots lie so far apart that step times are smoothed: the same line in budget for all trees of one
             concurrency and context, and another for all chains.
         rules: what the table does not hold, as rules of the search space.
@@ -60,6 +61,7 @@ class RecordedTable:
     contexts: tuple[int, ...]
     windows: tuple[int | None, ...]
     blocks: tuple[int, ...]
+    topks: tuple[int, ...] = (1, 2, 4, 8)
     is_noisy: bool = False
     rules: tuple[tuple[str, str], ...] = ()
 
@@ -79,6 +81,20 @@ LARGE_TABLE: Final = RecordedTable(
     ),
 )
 """Two boots of each configuration, which differ by 16 %: both are averaged, and smoothed."""
+
+PROCESSOR_TABLE: Final = RecordedTable(
+    "cpu_small.csv",
+    "accept_length",
+    "step_ms",
+    "prefill_ms",
+    contexts=(128, 512),
+    windows=(64, None),
+    blocks=(16,),
+    topks=(1, 4, 8),
+    is_noisy=True,
+    rules=(("topk > 1 or budget <= 12", "no longer chain was recorded"),),
+)
+"""Two boots of each configuration, which differ by 16 %, as those of the large one."""
 
 EARLIER_TABLE: Final = RecordedTable(
     "ddtree_h200.csv",
@@ -141,7 +157,7 @@ class RecordedSurface(Surface):
         self.summary = summary
         self.settings = outline_study(
             StudyOutline(
-                name, table.contexts, (1, 2, 4, 8), table.windows, table.blocks, budget_step=2, rules=table.rules
+                name, table.contexts, table.topks, table.windows, table.blocks, budget_step=2, rules=table.rules
             )
         )
         self.space = search_space_of(self.settings)

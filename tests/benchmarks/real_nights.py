@@ -16,6 +16,7 @@ The same command goes on where one ended.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import queue
@@ -93,8 +94,8 @@ def _default_study(name: str, port: int) -> str:
 
 
 def _as_toml(configuration: Configuration) -> str:
-    values = {key: f'"{value}"' if isinstance(value, str) else value for key, value in configuration.items()}
-    return "".join(f"{key} = {value}\n" for key, value in values.items())
+    named = {key: "none" if value is None else value for key, value in configuration.items()}
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in named.items())
 
 
 def run_all(commands: Sequence[Command], directory: Path, cores_each: int | None) -> None:
