@@ -13,6 +13,7 @@ from autotune.replay.evidence import find_evidence
 from autotune.replay.tree_shape import choose_logger
 from autotune.sampling.base import History, Sampler, StoppingSampler
 from autotune.search_space import SearchSpace
+from autotune.servers.sglang import wants_draft_hook
 from autotune.settings import StudySettings
 from autotune.trial import CellMeasurement, Configuration, ConfirmationBoot, TrialKind, TrialRecord, TrialState
 
@@ -159,7 +160,7 @@ def find_profile(trials: Sequence[TrialRecord], settings: StudySettings, space: 
     """
     if not is_profile_due(trials, settings):
         return None
-    configuration = choose_logger(space)
+    configuration = choose_logger(space, only_full_trees=wants_draft_hook(settings))
     return None if configuration is None else Suggestion(configuration, TrialKind.PROFILE)
 
 

@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "autotune"
 
 LAYERS: list[set[str]] = [
-    {"errors", "clock", "packaged"},
+    {"errors", "clock", "packaged", "draft_hook"},
     {"measuring_mark", "trial", "settings_mistakes", "api_key"},
     {"search_space_file"},
     {"settings", "events", "expression", "interval", "pass_rate", "trial_attributes", "study_lock", "drift"},

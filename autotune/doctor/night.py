@@ -16,7 +16,7 @@ from autotune.evaluation.problem_source import count_problems
 from autotune.export.findings import Noise, smallest_gain
 from autotune.export.wording import can_prove, render_count, render_duration
 from autotune.interval import ASSUMED_SPREAD
-from autotune.servers.sglang import logs_drafts
+from autotune.servers.sglang import logs_drafts, wants_draft_hook
 from autotune.settings import BenchmarkSettings, CellSettings, StudySettings
 from autotune.suggestion import is_profile_due
 from autotune.trial import TrialKind, TrialRecord, TrialState
@@ -129,7 +129,7 @@ def expect(
 
 def can_log_drafts(settings: StudySettings) -> bool:
     """Whether a profile boot of this study would have a log to read: the server is on this machine and writes one."""
-    return settings.deployment.kind == "local" and logs_drafts(settings.server)
+    return settings.deployment.kind == "local" and (logs_drafts(settings.server) or wants_draft_hook(settings))
 
 
 def count_baselines(trials: Sequence[TrialRecord]) -> int:

@@ -42,13 +42,19 @@ def find_shape(space: SearchSpace, configuration: Configuration) -> TreeShape | 
     return TreeShape(budget, topk, block, window if type(window) is int else None)
 
 
-def choose_logger(space: SearchSpace) -> Configuration | None:
+def choose_logger(space: SearchSpace, *, only_full_trees: bool = False) -> Configuration | None:
     """Return the configuration whose log of drafts tells most about the others; ``None`` when no tree is among them.
 
     Its drafter sees the most context (a smaller window can be told from it, a larger one cannot) and keeps the most ranks;
     of those its budget is the smallest, because a small tree starts steps in more places.
+
+    Args:
+        space: what is searched.
+        only_full_trees: for a server whose chains of drafts cannot be logged: the budget is at least the block.
     """
     shapes = [(shape, item) for item in space.configurations if (shape := find_shape(space, item)) is not None]
+    if only_full_trees:
+        shapes = [(shape, item) for shape, item in shapes if shape.budget >= shape.block]
     if not shapes:
         return None
 

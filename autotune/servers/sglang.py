@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from autotune.servers.base import LaunchSpec, Phase, Probe, ServerDialect
 from autotune.servers.json_client import Unanswered, fetch, fetch_json
 from autotune.servers.sglang_traffic import count_in_loads, count_in_metrics
 from autotune.servers.simulated_acceptance import VARIABLES, find_simulation
-from autotune.settings import ServerSettings
+from autotune.settings import ServerSettings, StudySettings
 from autotune.trial import Configuration, ParameterValue
 
 _EMBEDDED = ("autotune", "serve")
@@ -38,6 +39,15 @@ def logs_drafts(server: ServerSettings) -> bool:
     return server.command[:2] == _EMBEDDED and _BEST_FIRST in server.proofs
 
 
+def wants_draft_hook(settings: StudySettings) -> bool:
+    """Whether a study asks for a profile of an SGLang server that the tuner starts on this machine.
+
+    The hook looks into a server's own code, so only a study that says ``enabled = true`` itself gets it.
+    """
+    is_ours_to_start = settings.deployment.kind == "local" and settings.server.command[:1] != _EMBEDDED[:1]
+    return settings.profile.enabled is True and is_ours_to_start and _BEST_FIRST in settings.server.proofs
+
+
 class SglangDialect(ServerDialect):
     """SGLang, and servers that speak its HTTP surface, flags and log lines.
 
@@ -45,12 +55,20 @@ class SglangDialect(ServerDialect):
         space: how parameters reach the server and what it reports of them.
         server: command, environment and address of the study.
         pause: waits between two looks at the same thing.
+        draft_hook: folder of the hook that logs drafts from within a server of this machine; ``None``: load no hook.
 
     Raises:
         SettingsError: the study asks for simulated acceptance.
     """
 
-    def __init__(self, space: SearchSpace, server: ServerSettings, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        space: SearchSpace,
+        server: ServerSettings,
+        pause: Callable[[float], None] = time.sleep,
+        *,
+        draft_hook: Path | None = None,
+    ) -> None:
         simulation = find_simulation(server.environment)
         if simulation is not None:
             raise SettingsError(
@@ -61,6 +79,7 @@ class SglangDialect(ServerDialect):
         self._space = space
         self._server = server
         self._pause = pause
+        self._draft_hook = draft_hook
 
     def render_launch(self, configuration: Configuration) -> LaunchSpec:
         """Return what to start for a canonical configuration."""
@@ -73,14 +92,34 @@ class SglangDialect(ServerDialect):
         return LaunchSpec(command, environment, rendering.arguments)
 
     def render_profile(self, configuration: Configuration, log_path: Path, windows: Sequence[int]) -> LaunchSpec | None:
-        """Let the embedded server log a draft after every token; SGLang itself has no such log."""
+        """Let the embedded server log a draft after every token, or load the hook into SGLang, which has no such log."""
         if not logs_drafts(self._server):
-            return None
+            return self._render_hooked(configuration, log_path)
         launch = self.render_launch(configuration)
         flags = ["--draft-log", str(log_path), "--draft-log-every-token"]
         if windows:
             flags += ["--draft-log-windows", ",".join(map(str, windows))]
         return replace(launch, command=(*launch.command, *flags))
+
+    def _render_hooked(self, configuration: Configuration, log_path: Path) -> LaunchSpec | None:
+        """Put the hook before all else on the path of a server that builds full trees; chains pass the hook by."""
+        topk = self._find_topk(configuration)
+        if self._draft_hook is None or topk is None:
+            return None
+        launch = self.render_launch(configuration)
+        behind = launch.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH")
+        path = os.pathsep.join([str(self._draft_hook), *([behind] if behind else [])])
+        hook = {"PYTHONPATH": path, "AUTOTUNE_DRAFT_LOG": str(log_path), "AUTOTUNE_DRAFT_LOG_TOPK": str(topk)}
+        return replace(launch, environment={**launch.environment, **hook})
+
+    def _find_topk(self, configuration: Configuration) -> int | None:
+        """Return how many tokens a full tree keeps for each position; ``None`` for a chain and for plain decoding."""
+        reported = self._space.reported(configuration)
+        names = ("speculative_ddtree_budget", "speculative_num_draft_tokens", "topk")
+        budget, block, topk = (reported.get(name) for name in names)
+        if not (type(budget) is int and type(block) is int and type(topk) is int):
+            return None
+        return topk if budget >= block else None
 
     def is_speculative(self, configuration: Configuration) -> bool:
         """Whether the configuration asks for a speculative algorithm."""

@@ -18,12 +18,13 @@ from autotune.deployment.local import LocalDeployment
 from autotune.deployment.open_host import open_host
 from autotune.deployment.readiness import wait_until_ready
 from autotune.deployment.systemd import SystemdDeployment
+from autotune.draft_hook import FOLDER
 from autotune.errors import RestoreError, ServerError
 from autotune.events import Event, Observer
 from autotune.measuring_mark import Work, WorkMark
 from autotune.search_space import SearchSpace
 from autotune.servers.base import ServerDialect
-from autotune.servers.sglang import SglangDialect
+from autotune.servers.sglang import SglangDialect, wants_draft_hook
 from autotune.settings import StudySettings
 from autotune.study import Study
 from autotune.trial import Configuration
@@ -249,7 +250,8 @@ def restore(
 
 def open_dialect(settings: StudySettings, space: SearchSpace) -> ServerDialect:
     """Return the dialect that a study names."""
-    return SglangDialect(space, settings.server)
+    hook = FOLDER if wants_draft_hook(settings) else None
+    return SglangDialect(space, settings.server, draft_hook=hook)
 
 
 def open_deployment(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from autotune.errors import MeasurementError
 from autotune.objectives import CONCURRENCIES, weight
 from autotune.replay.draft_log import LoggedAnswer, read_answers
 from autotune.replay.evidence import replay
@@ -39,14 +40,19 @@ class DraftProfile:
         """Return the accept lengths of all trees that the log can tell.
 
         Raises:
-            MeasurementError: the server did not answer, or its log cannot be read.
-            OSError: there is no log.
+            MeasurementError: the server did not answer, it logged nothing, or its log cannot be read.
         """
         answers: dict[int, Sequence[LoggedAnswer]] = {}
         weights: dict[int, float] = {}
         for cell in choose_cells(self._settings):
-            start = self._log_path.stat().st_size
+            start = self._log_path.stat().st_size if self._log_path.exists() else 0
             self._benchmark.measure_cell(cell)
+            if not self._log_path.exists():
+                raise MeasurementError(
+                    "the server answered and logged no draft",
+                    where=str(self._log_path),
+                    hint="see the server's log; where the draft hook steps aside, it says why there",
+                )
             with self._log_path.open("rb") as log:
                 log.seek(start)
                 answers[cell.context] = read_answers(log, str(self._log_path))

@@ -242,6 +242,7 @@ def test_a_profile_is_in_the_night_until_it_was_made_or_failed_twice():
 @pytest.mark.parametrize("change", [{"command": ("python3", "-m", "sglang.launch_server")}, {"proofs": ()}])
 def test_a_server_that_logs_no_drafts_is_booted_for_no_profile(change: dict[str, tuple[str, ...]]):
     server = SETTINGS.server.model_copy(update=change)
-    settings = SETTINGS.model_copy(update={"profile": ProfileSettings(enabled=True), "server": server})
+    settings = SETTINGS.model_copy(update={"profile": ProfileSettings(), "server": server})
 
+    assert settings.wants_profile
     assert expect(settings, Limits(trials=20), (), journal_load_s=615, now=NOW).profiles == 0

@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 import torch
 
-import autotune
-from autotune.draft_hook import sitecustomize
+from autotune.draft_hook import FOLDER, sitecustomize
 from autotune.replay.chain_walk import walk
 from autotune.replay.draft_log import LoggedAnswer, read_answers
+from autotune.search_space import load_search_space
+from autotune.servers.sglang import SglangDialect
+from autotune.settings import ServerSettings
 from tests.draft_hook.layout import UTILS, WORKER, WORKER_CLASS, write_layout
 
-HOOK = Path(autotune.__file__).parent / "draft_hook"
 ROOT = Path(__file__).parent.parent.parent
 
 ONE_STEP = """
@@ -66,7 +67,7 @@ def layout(tmp_path: Path) -> Path:
 
 
 def run(arguments: list[str], layout: Path, log: Path | None, **variables: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(HOOK), str(layout), str(ROOT)])
+    path = os.pathsep.join([str(FOLDER), str(layout), str(ROOT)])
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **variables}
     if log is not None:
         environment["AUTOTUNE_DRAFT_LOG"] = str(log)
@@ -139,7 +140,7 @@ def test_processes_that_the_server_spawns_log_too(layout: Path, tmp_path: Path) 
 
 def test_the_module_of_the_same_name_behind_it_is_loaded_too(layout: Path, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.own_site = 'loaded'\n")
-    path = os.pathsep.join([str(HOOK), str(tmp_path)])
+    path = os.pathsep.join([str(FOLDER), str(tmp_path)])
 
     done = run(["-c", "import sys; print(sys.own_site)"], layout, None, PYTHONPATH=path)
 
@@ -253,3 +254,19 @@ def test_a_wrong_number_of_tokens_is_said(layout: Path, tmp_path: Path) -> None:
 
     assert done.stdout == "served\n"
     assert "AUTOTUNE_DRAFT_LOG_TOPK is 'many'" in done.stderr
+
+
+def test_a_launch_of_the_dialect_makes_a_server_log(layout: Path, tmp_path: Path) -> None:
+    log = tmp_path / "drafts.jsonl"
+    paths = os.pathsep.join([str(layout), str(ROOT)])
+    server = ServerSettings(command=("server",), environment={"PYTHONPATH": paths})
+    space = load_search_space("ddtree")
+    dialect = SglangDialect(space, server, draft_hook=FOLDER)
+    launch = dialect.render_profile(space.parse("budget=16,topk=4"), log, ())
+    assert launch is not None
+    variables = {name: value for name, value in launch.environment.items() if value is not None}
+
+    done = run(["-c", ONE_STEP], layout, None, **variables)
+
+    assert (done.stdout, done.stderr) == ("served\n", "")
+    assert read(log)[0].drafts[None][0][1].shape == (7, 4)

@@ -37,6 +37,17 @@ def test_the_log_is_one_of_all_ranks_of_the_widest_window_and_of_the_smallest_tr
     assert choose_logger(unproven) == unproven.parse("budget=1,topk=8,window=none")
 
 
+def test_where_chains_cannot_be_logged_the_smallest_full_tree_logs():
+    unproven = load_search_space("ddtree")
+
+    logger = choose_logger(unproven, only_full_trees=True)
+
+    assert logger is not None
+    shape = find_shape(unproven, logger)
+    assert shape is not None
+    assert (shape.budget, shape.topk) == (shape.block, 8)
+
+
 def test_without_none_the_largest_window_logs():
     data = {
         "name": "windows",

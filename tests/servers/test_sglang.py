@@ -14,10 +14,11 @@ import pytest
 from autotune.errors import HostError, MeasurementError, SettingsError
 from autotune.search_space import load_search_space
 from autotune.servers.base import Phase
-from autotune.servers.sglang import SglangDialect
-from autotune.settings import ServerSettings
+from autotune.servers.sglang import SglangDialect, wants_draft_hook
+from autotune.settings import ProfileSettings, ServerSettings
 from autotune.trial import ParameterValue
 from tests.deployment.processes import free_port
+from tests.records import make_settings
 
 SPACE = load_search_space("ddtree")
 TREE = SPACE.resolve({"budget": 16, "topk": 4, "window": 64})
@@ -88,6 +89,70 @@ def test_the_embedded_server_is_profiled_by_its_log_of_drafts(tmp_path: Path):
 )
 def test_a_server_without_a_log_or_with_trees_of_another_rule_is_not_profiled(tmp_path: Path, changes: dict[str, Any]):
     assert dialect(**(EMBEDDED | changes)).render_profile(TREE, tmp_path / "drafts.jsonl", ()) is None
+
+
+SGLANG = ServerSettings(
+    command=("python3", "-m", "sglang.launch_server"),
+    proofs=("best-first-tree",),
+    environment={"PYTHONPATH": "/opt/site"},
+)
+
+
+def test_a_hooked_server_gets_the_hook_before_its_own_path_and_nothing_else(tmp_path: Path):
+    path = tmp_path / "drafts.jsonl"
+    server = SglangDialect(SPACE, SGLANG, draft_hook=Path("/opt/hook"))
+
+    launch = server.render_profile(TREE, path, (32,))
+
+    usual = server.render_launch(TREE)
+    assert launch is not None
+    assert launch.command == usual.command
+    hook = {
+        "PYTHONPATH": "/opt/hook:/opt/site",
+        "AUTOTUNE_DRAFT_LOG": str(path),
+        "AUTOTUNE_DRAFT_LOG_TOPK": "4",
+    }
+    assert launch.environment == {**usual.environment, **hook}
+    assert "AUTOTUNE_DRAFT_LOG" not in usual.environment
+
+
+def test_a_hooked_server_keeps_the_path_that_it_would_inherit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    settings = SGLANG.model_copy(update={"environment": {}})
+    paths = []
+    for inherited in ("/opt/own", ""):
+        monkeypatch.setenv("PYTHONPATH", inherited)
+        launch = SglangDialect(SPACE, settings, draft_hook=Path("/opt/hook")).render_profile(TREE, tmp_path, ())
+        paths.append(None if launch is None else launch.environment["PYTHONPATH"])
+
+    assert paths == ["/opt/hook:/opt/own", "/opt/hook"]
+
+
+def test_chains_and_plain_decoding_have_no_drafts_that_a_hook_could_log(tmp_path: Path):
+    server = SglangDialect(SPACE, SGLANG, draft_hook=Path("/opt/hook"))
+
+    assert server.render_profile(PLAIN, tmp_path, ()) is None
+    assert server.render_profile(SPACE.resolve({"budget": 8, "topk": 4}), tmp_path, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("enabled", "changes", "is_wanted"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (None, {}, False),
+        (True, {"proofs": ()}, False),
+        (True, {"command": ("autotune", "serve")}, False),
+    ],
+)
+def test_only_a_study_that_says_so_itself_has_its_server_hooked(
+    enabled: bool | None, changes: dict[str, Any], is_wanted: bool
+):
+    server = SGLANG.model_copy(update=changes)
+    settings = make_settings(profile=ProfileSettings(enabled=enabled), server=server)
+    service = settings.model_copy(update={"deployment": settings.deployment.model_copy(update={"kind": "systemd"})})
+
+    assert wants_draft_hook(settings) == is_wanted
+    assert not wants_draft_hook(service)
 
 
 def test_a_launch_is_the_studys_command_with_the_configuration_and_the_address():
