@@ -24,6 +24,10 @@ _DRAWS: Final = 128
 _SEED: Final = 1
 """The same draws at every look, so that a study that is resumed comes to the same end."""
 
+_MERIT_WORTH: Final = 0.01
+_AREA_WORTH: Final = 0.05
+"""More than this is worth a boot however noisy boots are: several of them tell what one cannot."""
+
 _NOISE_FLOOR: Final = 0.01
 """Smallest noise between boots that is believed, as a deviation of a log speed."""
 
@@ -46,8 +50,8 @@ class Remaining:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether both are less than the noise would let anybody see: half of it, and the whole for the front."""
-        return self.merit < self.noise / 2 and self.area < self.noise_area
+        """Whether both are less than the noise lets anybody see, half of it and the whole for the front, and not worth a boot."""
+        return self.merit < min(self.noise / 2, _MERIT_WORTH) and self.area < min(self.noise_area, _AREA_WORTH)
 
 
 def find_remaining(standing: Standing, candidates: Rows, feasible: Vector, export: ExportSettings) -> Remaining:
