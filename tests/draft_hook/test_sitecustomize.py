@@ -213,6 +213,15 @@ def test_it_steps_aside_where_its_log_cannot_be_written(tmp_path: Path, capsys: 
     assert "steps aside: FileNotFoundError" in capsys.readouterr().err
 
 
+def test_the_pull_request_before_is_logged_too(tmp_path: Path) -> None:
+    step = Step(tmp_path / "log")
+    step.draft_input = SimpleNamespace(bonus_tokens=torch.tensor([[3]]))
+
+    step.take()
+
+    assert read(tmp_path / "log")[0].prompt_tokens == 2
+
+
 def test_an_error_of_the_server_itself_stays_its_own(tmp_path: Path) -> None:
     step = Step(tmp_path / "log")
 

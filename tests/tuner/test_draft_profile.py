@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
+
+import pytest
 
 from autotune.benchmark.benchmark import Benchmark
+from autotune.errors import MeasurementError
 from autotune.replay.tree_shape import find_windows
 from autotune.search_space import search_space_of
-from autotune.settings import parse_settings
+from autotune.settings import CellSettings, parse_settings
 from autotune.tuner.draft_profile import DraftProfile, choose_cells, for_profile
 from tests.ddtree.server_process import running
 
@@ -48,3 +52,15 @@ def test_a_profile_sends_the_measured_prompts_and_tells_every_tree_and_window(tm
     assert whole.accept_lengths[31][3] > 2
     assert whole.accept_lengths == tables[1].accept_lengths != small.accept_lengths
     assert [(cell.context, cell.concurrency) for cell in choose_cells(settings)] == [(48, 32), (80, 1)]
+
+
+def test_a_server_that_logged_nothing_fails_the_profile_and_not_the_host(tmp_path: Path):
+    class Silent:
+        def measure_cell(self, cell: CellSettings) -> Any:
+            assert cell.requests
+
+    settings = parse_settings(STUDY, "study.toml")
+    profile = DraftProfile(cast("Benchmark", Silent()), tmp_path / "drafts.jsonl", settings, search_space_of(settings))
+
+    with pytest.raises(MeasurementError, match="logged no draft"):
+        profile.run()
