@@ -2,8 +2,9 @@
 
 ``serve`` listens after a moment and says that it is ready, or ends with the words of CUDA when the configuration does not fit.
 ``bench serve`` asks the server how fast it is and writes what vLLM's benchmark would. How fast is the law of
-:func:`tokens_per_s`, a server errs by 2 % for as long as it lives, a measurement by 1 %. Each start and each measurement is
-a line of the file that the variable ``PEER_LOG`` names. Nothing but the standard library is imported.
+:func:`tokens_per_s`, a server errs by 2 % for as long as it lives, a measurement by 1 %, by chance of the variable
+``PEER_SEED`` where it is set. Each start and each measurement is a line of the file that the variable ``PEER_LOG`` names.
+Nothing but the standard library is imported.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ MEMORY_PERCENT = range(70, 97, 2)
 BASELINE = (128, 8192, 90)
 """Sequences, batched tokens and per cent of memory: the server's own defaults."""
 
-_LOAD_S = 0.2
+_LOAD_S, _SLOW_LOAD_S = 0.2, 1.0
+_SLOW_TOKENS = 12288
 _BETWEEN, _INSIDE = 0.02, 0.01
 
 
@@ -41,6 +43,11 @@ def tokens_per_s(sequences: int, tokens: int, memory_percent: int) -> float:
 def fits(sequences: int, tokens: int, memory_percent: int) -> bool:
     """Whether a configuration starts: what is not set aside must hold the largest batch."""
     return memory_percent + sequences / 40 + tokens / 2000 <= 97.5
+
+
+def load_s(tokens: int) -> float:
+    """Return how long a server takes until it listens: long where it must prepare for large batches."""
+    return _SLOW_LOAD_S if tokens > _SLOW_TOKENS else _LOAD_S
 
 
 def main(words: Sequence[str]) -> int:
@@ -59,6 +66,14 @@ def _read_flags(words: Sequence[str]) -> dict[str, str]:
     return flags
 
 
+def _draw(event: str, deviation: float) -> float:
+    """Return a factor around 1, that of this event at this line of the log where there is a seed."""
+    seed, log = os.environ.get("PEER_SEED"), Path(os.environ["PEER_LOG"])
+    number = len(log.read_bytes().splitlines()) if log.exists() else 0
+    rng = random.Random(None if seed is None else f"{seed}:{event}:{number}")  # noqa: S311  # chance, not secrecy
+    return math.exp(rng.gauss(0, deviation))
+
+
 def _note(**facts: object) -> None:
     with Path(os.environ["PEER_LOG"]).open("a", encoding="utf-8") as log:
         log.write(json.dumps({"at": time.time(), **facts}) + "\n")
@@ -70,12 +85,13 @@ def _serve(flags: dict[str, str]) -> int:
     memory = round(100 * float(flags.get("gpu-memory-utilization", BASELINE[2] / 100)))
     configuration = [sequences, tokens, memory]
     is_fitting = fits(*configuration)
-    _note(event="start", pid=os.getpid(), configuration=configuration, fits=is_fitting)
-    time.sleep(_LOAD_S)
+    port = int(flags.get("port", "8000"))
+    _note(event="start", pid=os.getpid(), port=port, configuration=configuration, fits=is_fitting)
+    time.sleep(load_s(tokens))
     if not is_fitting:
         sys.stderr.write("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")
         return 1
-    speed = tokens_per_s(*configuration) * math.exp(random.gauss(0, _BETWEEN))  # noise
+    speed = tokens_per_s(*configuration) * _draw("start", _BETWEEN)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -98,14 +114,14 @@ def _serve(flags: dict[str, str]) -> int:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    HTTPServer(("127.0.0.1", int(flags.get("port", "8000"))), Handler).serve_forever()
+    HTTPServer(("127.0.0.1", port), Handler).serve_forever()
     return 0
 
 
 def _bench(flags: dict[str, str]) -> int:
     with urllib.request.urlopen(f"http://{flags['host']}:{flags['port']}/speed", timeout=5) as answer:
         told = json.load(answer)
-    speed = told["speed"] * math.exp(random.gauss(0, _INSIDE))  # noise
+    speed = told["speed"] * _draw("measured", _INSIDE)
     _note(event="measured", configuration=told["configuration"], tokens_per_s=speed)
     requests = int(flags.get("num-prompts", "50"))
     latency = {

@@ -9,14 +9,15 @@
 
 The peers start ``vllm`` by themselves: here that is ``peer_vllm.py``, a server without a model whose speed follows a law over
 three of vLLM's flags. It speaks vLLM's surface, not SGLang's, so this project's own nights run on the simulated machine of
-the same law and noise (:mod:`autotune.simulation`), with ``export.rule = "c32"`` and nothing to win at C=1. All get the
-baseline beside their trials. What they leave behind is looked at after a SIGTERM or SIGKILL in the middle of a trial, for
+the same law and noise (:mod:`autotune.simulation`), with ``export.rule = "c32"`` and nothing to win or to lose at C=1. All
+get the baseline beside their trials. What they leave behind is looked at after a SIGTERM or SIGKILL in the middle of a trial, for
 this project with the embedded server. Runs that are in ``runs.jsonl`` are not made again; vllm-tuner cannot be given a seed.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -40,9 +41,9 @@ from autotune.simulation.noise import NoiseSettings
 from autotune.simulation.regret import follow_night
 from autotune.simulation.surface import CellTruth, Obstacle, Surface
 from autotune.simulation.truth import find_truth
-from autotune.trial import Cell, Configuration, TrialState
+from autotune.trial import Cell, Configuration, TrialKind, TrialState
 from tests.benchmarks import peer_vllm
-from tests.benchmarks.peer_vllm import BASELINE, MEMORY_PERCENT, SEQUENCES, TOKENS, fits, tokens_per_s
+from tests.benchmarks.peer_vllm import BASELINE, MEMORY_PERCENT, SEQUENCES, TOKENS, fits, load_s, tokens_per_s
 
 TRIALS: Final = 20
 LOOKS: Final = (10, 20)
@@ -55,6 +56,7 @@ _STUDY: Final = f"""
 name = "peers"
 [export]
 rule = "c32"
+max_loss = 0.2
 [baseline]
 sequences = {BASELINE[0]}
 tokens = {BASELINE[1]}
@@ -129,6 +131,7 @@ class Run:
         infeasible: trials that ran out of memory.
         repeated: trials of a configuration that it had tried before.
         boots: starts of a server, those of the baseline included.
+        real_s: from start to end on the clock of the wall; a simulated night waits for nothing.
     """
 
     tuner: str
@@ -137,6 +140,7 @@ class Run:
     infeasible: int
     repeated: int
     boots: int
+    real_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,8 @@ class Aftermath:
         run: number.
         sent: name of the signal.
         is_gone: the tuner itself has ended.
-        orphans: servers that still run.
+        orphans: servers that still run, and hold their memory.
+        is_answering: the server still answers at its port.
     """
 
     tuner: str
@@ -156,6 +161,7 @@ class Aftermath:
     sent: str
     is_gone: bool
     orphans: int
+    is_answering: bool
 
 
 class PeerSurface(Surface):
@@ -177,9 +183,9 @@ class PeerSurface(Surface):
         """Return why a configuration does not serve."""
         return None if fits(*_values(configuration)) else Obstacle.OUT_OF_MEMORY
 
-    def boot_s(self, configuration: Configuration) -> float:  # noqa: ARG002  # the same for all
-        """Return how long a boot takes."""
-        return 600.0
+    def boot_s(self, configuration: Configuration) -> float:
+        """Return how long a boot takes: a second of the stand-in is 25 minutes."""
+        return 1500.0 * load_s(_values(configuration)[1])
 
 
 def _values(configuration: Configuration) -> tuple[int, int, int]:
@@ -194,30 +200,33 @@ def best_tokens_per_s() -> float:
 
 def play_ours(sampler: str, run: int) -> Run:
     """Play one simulated night of this project."""
+    began_s = time.monotonic()
     surface = PeerSurface()
     settings = SamplerSettings.model_validate({"name": sampler, "stop_when_exhausted": False})
     night = simulate_night(surface, settings, run, TRIALS, noise=NoiseSettings())
     standings = follow_night(night.view.trials, night.view.settings, surface.space, find_truth(surface))
     counted = {standing.counted: standing for standing in standings}
-    searched = [trial for trial in night.view.trials if trial.state.counts]
+    searched = [trial for trial in night.view.trials if trial.kind is not TrialKind.BASELINE]
+    keys = [surface.space.key(trial.configuration) for trial in searched]
     return Run(
         sampler,
         run,
         tuple(counted[look].regret for look in LOOKS),
         sum(trial.state is TrialState.INFEASIBLE for trial in searched),
-        0,
+        len(keys) - len(set(keys)),
         standings[-1].boots,
+        round(time.monotonic() - began_s, 1),
     )
 
 
-def read_run(tuner: str, run: int, lines: Sequence[Mapping[str, object]]) -> Run:
+def read_run(tuner: str, run: int, lines: Sequence[Mapping[str, object]], real_s: float) -> Run:
     """Judge a peer by what it started and measured: it recommends the configuration with the best measurement.
 
     The first start is the baseline, which may be recommended too.
 
     >>> log = [{"event": "start", "configuration": [128, 8192, 90], "fits": True},
     ...        {"event": "measured", "configuration": [128, 8192, 90], "tokens_per_s": 900.0}]
-    >>> read_run("peer", 1, log).boots
+    >>> read_run("peer", 1, log, 5.0).boots
     1
     """
     starts = 0
@@ -236,7 +245,9 @@ def read_run(tuner: str, run: int, lines: Sequence[Mapping[str, object]]) -> Run
             seen.add(str(configuration))
         else:
             best = max(best, (float(str(line["tokens_per_s"])), configuration))
-    return Run(tuner, run, tuple(regrets.get(look, _regret(best[1])) for look in LOOKS), infeasible, repeated, starts)
+    return Run(
+        tuner, run, tuple(regrets.get(look, _regret(best[1])) for look in LOOKS), infeasible, repeated, starts, real_s
+    )
 
 
 def _regret(configuration: Sequence[int]) -> float:
@@ -283,6 +294,7 @@ class Workshop:
             "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
             "PYTHONPATH": str(self.folder / "package"),
             "PEER_LOG": str(self.log),
+            "PEER_SEED": str(seed),
         }
         with (self.folder / "output").open("wb") as output:
             return subprocess.Popen(command, cwd=self.folder, env=variables, stdout=output, stderr=output)
@@ -303,15 +315,17 @@ def free_port() -> int:
 def interrupt_peer(tuner: str, run: int, sent: signal.Signals, workshop: Workshop) -> Aftermath:
     """Send a signal when the third server measures, and look ten seconds later."""
     process = workshop.start(tuner, run)
-    _wait(lambda: sum(line["event"] == "start" and bool(line["fits"]) for line in workshop.lines()) >= 3)
-    process.send_signal(sent)
-    time.sleep(_PATIENCE_S)
-    alive = [
-        int(str(line["pid"])) for line in workshop.lines() if line["event"] == "start" and _lives(int(str(line["pid"])))
-    ]
-    is_gone = process.poll() is not None
-    _end(process, alive)
-    return Aftermath(tuner, run, sent.name, is_gone, len(alive))
+    alive: list[int] = []
+    try:
+        _wait(lambda: sum(line["event"] == "start" and bool(line["fits"]) for line in workshop.lines()) >= 3)
+        process.send_signal(sent)
+        time.sleep(_PATIENCE_S)
+        starts = [line for line in workshop.lines() if line["event"] == "start"]
+        alive = [pid for line in starts if _lives(pid := int(str(line["pid"])))]
+        is_answering = any(_answers(int(str(line["port"]))) for line in starts[-1:])
+        return Aftermath(tuner, run, sent.name, process.poll() is not None, len(alive), is_answering)
+    finally:
+        _end(process, alive)
 
 
 def interrupt_ours(run: int, sent: signal.Signals, folder: Path) -> Aftermath:
@@ -335,13 +349,15 @@ def interrupt_ours(run: int, sent: signal.Signals, folder: Path) -> Aftermath:
     output = folder / "output"
     with output.open("wb") as written:
         process = subprocess.Popen(command, stdout=written, stderr=written)
-    _wait(lambda: "trial 2: measuring" in output.read_text(encoding="utf-8"), 120)
-    process.send_signal(sent)
-    time.sleep(_PATIENCE_S)
-    alive = [pid for pid in _find_processes(f"--port {port}") if pid != process.pid]
-    is_gone = process.poll() is not None
-    _end(process, alive)
-    return Aftermath("autotune", run, sent.name, is_gone, len(alive))
+    alive: list[int] = []
+    try:
+        _wait(lambda: "trial 2: measuring" in output.read_text(encoding="utf-8"), 180)
+        process.send_signal(sent)
+        time.sleep(_PATIENCE_S)
+        alive = [pid for pid in _find_processes(f"--port {port}") if pid != process.pid]
+        return Aftermath("autotune", run, sent.name, process.poll() is not None, len(alive), _answers(port))
+    finally:
+        _end(process, alive)
 
 
 def _find_processes(words: str) -> list[int]:
@@ -368,7 +384,17 @@ def _end(process: subprocess.Popen[bytes], others: Sequence[int]) -> None:
     process.kill()
     process.wait()
     for pid in others:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+            connection.sendall(b"GET /v1/models HTTP/1.0\r\n\r\n")
+            return bool(connection.recv(1))
+    except OSError:
+        return False
 
 
 def _wait(is_so: Callable[[], bool], patience_s: float = 90.0) -> None:
@@ -381,25 +407,26 @@ def _wait(is_so: Callable[[], bool], patience_s: float = 90.0) -> None:
 
 def render(runs: Sequence[Run], aftermaths: Sequence[Aftermath]) -> Iterator[str]:
     """Yield both tables as Markdown."""
-    yield f"| tuner | runs | {' | '.join(f'regret after {look}, %' for look in LOOKS)} | out of memory | repeated | boots |"
-    yield "| --- |" + " --- |" * (4 + len(LOOKS))
+    yield f"| tuner | runs | {' | '.join(f'regret after {look}, %' for look in LOOKS)} | out of memory | repeated | boots | real time, s |"
+    yield "| --- |" + " --- |" * (5 + len(LOOKS))
     for tuner in (*OURS, *PEERS):
         mine = [run for run in runs if run.tuner == tuner]
         if mine:
             regrets = " | ".join(_mean([100 * run.regrets[look] for run in mine]) for look in range(len(LOOKS)))
             rest = " | ".join(
-                _mean([getattr(run, name) for run in mine]) for name in ("infeasible", "repeated", "boots")
+                _mean([getattr(run, name) for run in mine]) for name in ("infeasible", "repeated", "boots", "real_s")
             )
             yield f"| {tuner} | {len(mine)} | {regrets} | {rest} |"
     yield ""
-    yield "| tuner | signal | times | tuner gone | servers left, times |"
-    yield "| --- | --- | --- | --- | --- |"
+    yield "| tuner | signal | times | tuner gone | servers left, times | one still answers |"
+    yield "| --- | --- | --- | --- | --- | --- |"
     for tuner in ("autotune", *PEERS):
         for sent in SIGNALS:
             found = [each for each in aftermaths if (each.tuner, each.sent) == (tuner, sent.name)]
             if found:
                 gone, left = sum(each.is_gone for each in found), sum(each.orphans > 0 for each in found)
-                yield f"| {tuner} | {sent.name} | {len(found)} | {gone} | {left} |"
+                answering = sum(each.is_answering for each in found)
+                yield f"| {tuner} | {sent.name} | {len(found)} | {gone} | {left} | {answering} |"
 
 
 def _mean(values: Sequence[float]) -> str:
@@ -418,6 +445,7 @@ def main() -> None:
     parser.add_argument(
         "--signals", type=int, default=3, help="times that each signal is sent to each tuner (default: 3)"
     )
+    parser.add_argument("--only", choices=["ours", *PEERS], help="whose runs and signals (default: of all)")
     parser.add_argument("--only-table", action="store_true")
     arguments = parser.parse_args()
     directory = arguments.directory.absolute()
@@ -425,7 +453,10 @@ def main() -> None:
     kept = directory / "runs.jsonl"
     known = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()] if kept.exists() else []
     given = {"vllm-optimizer": arguments.optimizer, "vllm-tuner": arguments.tuner}
-    environments = {name: path.absolute() for name, path in given.items() if path is not None}
+    environments = {
+        name: path.absolute() for name, path in given.items() if path is not None and arguments.only in (None, name)
+    }
+    with_ours = arguments.only in (None, "ours")
 
     def keep(result: Run | Aftermath) -> None:
         known.append(asdict(result))
@@ -439,15 +470,21 @@ def main() -> None:
     if not arguments.only_table:
         for number in range(1, arguments.runs + 1):
             for name in OURS:
-                if is_missing(name, number):
+                if with_ours and is_missing(name, number):
                     keep(play_ours(name, number))
             for name in environments:
                 if is_missing(name, number):
                     workshop = Workshop(directory / f"{name}-{number}", environments)
+                    began_s = time.monotonic()
                     workshop.start(name, number).wait()
-                    keep(read_run(name, number, workshop.lines()))
+                    run = read_run(name, number, workshop.lines(), round(time.monotonic() - began_s, 1))
+                    if run.boots < TRIALS:
+                        raise SystemExit(
+                            f"{name} ended after {run.boots} boots: {workshop.folder / 'output'} says why; then run this again"
+                        )
+                    keep(run)
         for number, sent in product(range(1, arguments.signals + 1), SIGNALS):
-            if is_missing("autotune", number, sent.name):
+            if with_ours and is_missing("autotune", number, sent.name):
                 keep(interrupt_ours(number, sent, directory / f"ours-{sent.name}-{number}"))
             for name in environments:
                 if is_missing(name, number, sent.name):
