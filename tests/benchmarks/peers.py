@@ -29,6 +29,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -40,7 +41,7 @@ from autotune.simulation.night import simulate_night
 from autotune.simulation.noise import NoiseSettings
 from autotune.simulation.regret import follow_night
 from autotune.simulation.surface import CellTruth, Obstacle, Surface
-from autotune.simulation.truth import find_truth
+from autotune.simulation.truth import Truth, find_truth
 from autotune.trial import Cell, Configuration, TrialKind, TrialState
 from tests.benchmarks import peer_vllm
 from tests.benchmarks.peer_vllm import BASELINE, MEMORY_PERCENT, SEQUENCES, TOKENS, fits, load_s, tokens_per_s
@@ -193,18 +194,25 @@ def _values(configuration: Configuration) -> tuple[int, int, int]:
     return sequences, tokens, memory
 
 
+@cache
 def best_tokens_per_s() -> float:
     """Return the speed of the best configuration that fits."""
     return max(tokens_per_s(*each) for each in product(SEQUENCES, TOKENS, MEMORY_PERCENT) if fits(*each))
 
 
+@cache
+def _find_surface() -> tuple[PeerSurface, Truth]:
+    surface = PeerSurface()
+    return surface, find_truth(surface)
+
+
 def play_ours(sampler: str, run: int) -> Run:
     """Play one simulated night of this project."""
     began_s = time.monotonic()
-    surface = PeerSurface()
+    surface, truth = _find_surface()
     settings = SamplerSettings.model_validate({"name": sampler, "stop_when_exhausted": False})
     night = simulate_night(surface, settings, run, TRIALS, noise=NoiseSettings())
-    standings = follow_night(night.view.trials, night.view.settings, surface.space, find_truth(surface))
+    standings = follow_night(night.view.trials, night.view.settings, surface.space, truth)
     counted = {standing.counted: standing for standing in standings}
     searched = [trial for trial in night.view.trials if trial.kind is not TrialKind.BASELINE]
     keys = [surface.space.key(trial.configuration) for trial in searched]

@@ -167,15 +167,19 @@ def test_a_run_that_is_stored_is_not_made_again(tmp_path: Path, monkeypatch: pyt
     peers.main()
 
     assert (tmp_path / "runs.jsonl").read_text(encoding="utf-8") == stored
-    assert json.loads(stored)["boots"] == peers.TRIALS + 1
+    assert len(json.loads(stored)["regrets"]) == 2
+    assert json.loads(stored)["boots"] >= peers.TRIALS
     assert "| random | 1 |" in capsys.readouterr().out
 
 
 PEER = """
 import os, subprocess, sys, time
-for memory in (70, 80, 90):
+for number, memory in enumerate((70, 80, 90), 1):
     server = subprocess.Popen(["vllm", "serve", "model", "--port", sys.argv[1], "--gpu-memory-utilization", str(memory / 100)])
-    time.sleep(1 if memory < 90 else 60)
+    while not os.path.exists(os.environ["PEER_LOG"]) or open(os.environ["PEER_LOG"]).read().count("start") < number:
+        time.sleep(0.02)
+    if number == 3:
+        time.sleep(60)
     server.kill(), server.wait()
 """
 
@@ -189,7 +193,7 @@ class CarelessWorkshop(peers.Workshop):
 
 
 def test_a_server_that_a_killed_peer_left_is_found_and_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(peers, "_PATIENCE_S", 2.0)
+    monkeypatch.setattr(peers, "_PATIENCE_S", 4.0)
     workshop = CarelessWorkshop(tmp_path / "workshop", {})
 
     found = peers.interrupt_peer("careless", 1, signal.SIGKILL, workshop)
