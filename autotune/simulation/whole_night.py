@@ -89,7 +89,8 @@ def _measure(
             truth = surface.truth(configuration, cell.cell)
             wants_round = learn_precision(earlier, cell.cell).wants_round
             key = surface.space.key(configuration)
-            measured = simulate_cell(truth, cell, settings.benchmark, noise, boot, key, wants_round)
+            accepts = surface.accepts_at_least(configuration, cell.cell)
+            measured = simulate_cell(truth, cell, settings.benchmark, noise, boot, key, wants_round, accepts)
             duration_s += plan_cell(truth, cell, settings.benchmark).warm_up_s + measured.duration_s
             cells.append(measured)
     record = replace(
