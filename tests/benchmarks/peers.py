@@ -20,6 +20,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -52,6 +53,8 @@ OURS: Final = ("greybox", "gp", "random")
 PEERS: Final = ("vllm-optimizer", "vllm-tuner")
 SIGNALS: Final = (signal.SIGTERM, signal.SIGKILL)
 _PATIENCE_S: Final = 10.0
+_MIDDLE: Final = re.compile("trial 1: (logging drafts|measuring)")
+"""What this project says once the server of its first trial is at work."""
 
 _STUDY: Final = f"""
 name = "peers"
@@ -359,7 +362,7 @@ def interrupt_ours(run: int, sent: signal.Signals, folder: Path) -> Aftermath:
         process = subprocess.Popen(command, stdout=written, stderr=written)
     alive: list[int] = []
     try:
-        _wait(lambda: "trial 2: measuring" in output.read_text(encoding="utf-8"), 180)
+        _wait(lambda: _MIDDLE.search(output.read_text(encoding="utf-8")) is not None, 300)
         process.send_signal(sent)
         time.sleep(_PATIENCE_S)
         alive = [pid for pid in _find_processes(f"--port {port}") if pid != process.pid]
