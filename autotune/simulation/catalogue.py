@@ -64,7 +64,9 @@ SURFACES: Final[Mapping[str, Callable[[], Surface]]] = {
         "h200-large", "recorded: 131 million parameters, the embedded engine, one H200", LARGE_TABLE
     ),
     "cpu-small": lambda: RecordedSurface(
-        "cpu-small", "recorded: the embedded server's model of 5.3 million parameters, two processor cores", PROCESSOR_TABLE
+        "cpu-small",
+        "recorded: the embedded server's model of 5.3 million parameters, two processor cores",
+        PROCESSOR_TABLE,
     ),
     "h200-small": lambda: RecordedSurface(
         "h200-small", "recorded: 5.8 million parameters, an earlier engine, one H200", EARLIER_TABLE, model="small"
