@@ -33,6 +33,9 @@ cells = [{{ context = 64, concurrency = 32 }}]
 [[benchmark.stages]]
 name = "single"
 cells = [{{ context = 64, concurrency = 1 }}]
+[profile]
+enabled = false
+
 [evaluation]
 enabled = false
 [confirmation]

@@ -41,6 +41,9 @@ cells = [{{ context = 64, concurrency = 32 }}]
 [[benchmark.stages]]
 name = "single"
 cells = [{{ context = 64, concurrency = 1 }}]
+[profile]
+enabled = false
+
 [evaluation]
 problems = 2
 max_tokens = 32

@@ -301,7 +301,10 @@ def remove_control_groups(identifier: str) -> None:
             Path(f"/run/systemd/nspawn/{kind}/{identifier}").rmdir()
     for hierarchy in list_hierarchies():
         top = hierarchy / identifier
-        for folder in sorted(top.rglob("*"), key=lambda path: len(path.parts), reverse=True):
+        folders: list[Path] = []
+        with contextlib.suppress(FileNotFoundError):  # another process sweeps the same leftovers
+            folders = sorted(top.rglob("*"), key=lambda path: len(path.parts), reverse=True)
+        for folder in folders:
             if folder.is_dir():
                 with contextlib.suppress(OSError):
                     folder.rmdir()

@@ -24,9 +24,8 @@ _DRAWS: Final = 128
 _SEED: Final = 1
 """The same draws at every look, so that a study that is resumed comes to the same end."""
 
-_MERIT_WORTH: Final = 0.01
-_AREA_WORTH: Final = 0.05
-"""More than this is worth a boot however noisy boots are: several of them tell what one cannot."""
+_NOISE_CEILING: Final = 0.02
+"""Largest noise that ends a search: where boots differ by more, several of them tell what one cannot."""
 
 _NOISE_FLOOR: Final = 0.01
 """Smallest noise between boots that is believed, as a deviation of a log speed."""
@@ -40,18 +39,20 @@ class Remaining:
         merit: log merit of the recommended configuration.
         area: share of the area below the front.
         noise: standard deviation between boots of the log merit.
-        noise_area: share by which the area below the front would grow if all its points were faster by the noise.
+        least_merit: what is less counts as nothing: half of the noise, or of a small one where it is large.
+        least_area: likewise: the share by which the area would grow if all points of the front were faster by that noise.
     """
 
     merit: float
     area: float
     noise: float
-    noise_area: float
+    least_merit: float
+    least_area: float
 
     @property
     def is_nothing(self) -> bool:
-        """Whether both are less than the noise lets anybody see, half of it and the whole for the front, and not worth a boot."""
-        return self.merit < min(self.noise / 2, _MERIT_WORTH) and self.area < min(self.noise_area, _AREA_WORTH)
+        """Whether both count as nothing."""
+        return self.merit < self.least_merit and self.area < self.least_area
 
 
 def find_remaining(standing: Standing, candidates: Rows, feasible: Vector, export: ExportSettings) -> Remaining:
@@ -70,10 +71,11 @@ def find_remaining(standing: Standing, candidates: Rows, feasible: Vector, expor
     noise = {"c1": one, "c32": two, "balanced": math.sqrt((one**2 + two**2) / 2)}[export.rule]
     noise = max(noise, _NOISE_FLOOR)
     area_now = hypervolume(standing.front, standing.reference)
-    faster = [(c1 * math.exp(noise), c32 * math.exp(noise)) for c1, c32 in standing.front]
-    noise_area = hypervolume(faster, standing.reference) / area_now - 1
+    least = min(noise, _NOISE_CEILING)
+    faster = [(c1 * math.exp(least), c32 * math.exp(least)) for c1, c32 in standing.front]
+    least_area = hypervolume(faster, standing.reference) / area_now - 1
     if not len(candidates):
-        return Remaining(0.0, 0.0, noise, noise_area)
+        return Remaining(0.0, 0.0, noise, least / 2, least_area)
     forecast = standing.forecast(standing.model, candidates)
     area = expected_hypervolume_improvement(forecast, standing.front, standing.reference) * feasible
     merit = expected_merit_improvement(forecast, standing.best, export) * feasible
@@ -86,7 +88,7 @@ def find_remaining(standing: Standing, candidates: Rows, feasible: Vector, expor
     serves = np.random.default_rng(_SEED).random((_DRAWS, len(short))) < feasible[short]
     count = len(standing.complete)
     won = _win_area(np.exp(draws), count, serves, standing.reference)
-    return Remaining(_win_merit(draws, count, serves, export), won, noise, noise_area)
+    return Remaining(_win_merit(draws, count, serves, export), won, noise, least / 2, least_area)
 
 
 def _win_merit(draws: Matrix, count: int, serves: Flags, export: ExportSettings) -> float:

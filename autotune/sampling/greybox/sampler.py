@@ -81,8 +81,9 @@ class GreyboxSampler:
             return None
         return (
             f"nothing is left to win: what was not measured is expected to add {math.expm1(remaining.merit):.1%} to what "
-            f"the rule {export.rule!r} recommends and {remaining.area:.1%} to the area below the front, while boots of one "
-            f"configuration differ by {remaining.noise:.1%}, which moves that area by {remaining.noise_area:.1%}"
+            f"the rule {export.rule!r} recommends and {remaining.area:.1%} to the area below the front, and less than "
+            f"{math.expm1(remaining.least_merit):.1%} and {remaining.least_area:.1%} count as nothing (boots of one "
+            f"configuration differ by {remaining.noise:.1%})"
         )
 
     def _encode(self, space: SearchSpace) -> Encoding:
