@@ -8,6 +8,7 @@ The lines are those that ``autotune/replay/draft_log.py`` reads. Variables:
 
 - ``AUTOTUNE_DRAFT_LOG``: the file to append to; without it nothing is done at all.
 - ``AUTOTUNE_DRAFT_LOG_TOPK``: tokens for each position, 8 when unset.
+- ``AUTOTUNE_DRAFT_LOG_LIMIT_BYTES``: the file never grows beyond so much, 256 MiB when unset.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ _PREPARE = "_prepare_for_speculative_decoding"
 _BUILD = "build_ddtree_tree"
 _LAST_TOKENS = ("verified_id", "bonus_tokens")
 """Names of the last committed tokens: of pull request 29907, and of 27509 before it."""
+_LIMIT_BYTES = 256 * 2**20
+_KEEP_FREE_BYTES = 64 * 2**20
+"""The log leaves so much of its file system free: below ``/run`` systemd itself needs room."""
 _LEAST_LOGPROB = -1e4
 """Stands for a token that the drafter cannot choose: the log holds finite numbers only."""
 
@@ -45,11 +49,13 @@ class _Hook:
     Args:
         path: file to append to.
         topk: tokens for each position.
+        limit_bytes: largest size of the file.
     """
 
-    def __init__(self, path: str, topk: int) -> None:
+    def __init__(self, path: str, topk: int, limit_bytes: int = _LIMIT_BYTES) -> None:
         self._path = path
         self._topk = topk
+        self._limit_bytes = limit_bytes
         self._file: int | None = None
         self._is_over = False
         self._step: tuple[Any, Any] | None = None
@@ -173,6 +179,11 @@ class _Hook:
         if self._file is None:
             self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         data = b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines)
+        if os.fstat(self._file).st_size + len(data) > self._limit_bytes:
+            raise _Unexpected(f"{self._path} may not grow beyond {self._limit_bytes} bytes")
+        room = os.fstatvfs(self._file)
+        if room.f_bavail * room.f_frsize < _KEEP_FREE_BYTES + len(data):
+            raise _Unexpected(f"{self._path} would leave less than {_KEEP_FREE_BYTES} bytes of its file system free")
         if os.write(self._file, data) != len(data):
             raise _Unexpected(f"{self._path} takes no more: the disk is full")
 
@@ -244,13 +255,16 @@ class _Finder(importlib.abc.MetaPathFinder):
             raise _Unexpected(f"this SGLang has no {_WORKER_MODULE}")
 
 
-def _install(path: str, topk: str) -> None:
+def _install(path: str) -> None:
     """Wait for the worker."""
-    hook = _Hook(path, int(topk) if topk.isdecimal() and int(topk) > 0 else 0)
-    if not hook._topk:  # noqa: SLF001  # of this file
-        hook.step_aside(f"AUTOTUNE_DRAFT_LOG_TOPK is {topk!r}, not a number above 0")
-        return
-    sys.meta_path.insert(0, _Finder(hook))
+    numbers = {"AUTOTUNE_DRAFT_LOG_TOPK": 8, "AUTOTUNE_DRAFT_LOG_LIMIT_BYTES": _LIMIT_BYTES}
+    for name, usual in numbers.items():
+        text = os.environ.get(name) or str(usual)
+        if not (text.isdecimal() and int(text) > 0):
+            _Hook(path, 0).step_aside(f"{name} is {text!r}, not a number above 0")
+            return
+        numbers[name] = int(text)
+    sys.meta_path.insert(0, _Finder(_Hook(path, *numbers.values())))
 
 
 def _load_shadowed() -> None:
@@ -264,5 +278,5 @@ def _load_shadowed() -> None:
 
 if __name__ == "sitecustomize":
     if os.environ.get("AUTOTUNE_DRAFT_LOG"):
-        _install(os.environ["AUTOTUNE_DRAFT_LOG"], os.environ.get("AUTOTUNE_DRAFT_LOG_TOPK", "8"))
+        _install(os.environ["AUTOTUNE_DRAFT_LOG"])
     _load_shadowed()

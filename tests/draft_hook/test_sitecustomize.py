@@ -40,11 +40,11 @@ print("served")
 class Step:
     """One step of a worker of the layout, in this process."""
 
-    def __init__(self, log: Path, topk: int = 8) -> None:
+    def __init__(self, log: Path, topk: int = 8, limit_bytes: int = 2**20) -> None:
         self.module = ModuleType("ddtree_worker")
         exec(compile(UTILS, "utils", "exec"), self.module.__dict__)  # noqa: S102 - text of these tests
         exec(compile(WORKER_CLASS, "worker", "exec"), self.module.__dict__)  # noqa: S102 - same
-        self.hook = sitecustomize._Hook(str(log), topk)
+        self.hook = sitecustomize._Hook(str(log), topk, limit_bytes)
         self.hook.guard(lambda: self.hook.patch(self.module))
         self.worker = self.module.DDTreeWorker(0)
         self.worker.logits = torch.zeros(1, 7, 5)
@@ -258,11 +258,48 @@ def test_as_many_tokens_as_asked_for_are_logged(tmp_path: Path, topk: int, ranks
     assert read(tmp_path / "log")[0].drafts[None][0][1].shape == (7, ranks)
 
 
-def test_a_wrong_number_of_tokens_is_said(layout: Path, tmp_path: Path) -> None:
-    done = run(["-c", "print('served')"], layout, tmp_path / "log", AUTOTUNE_DRAFT_LOG_TOPK="many")
+@pytest.mark.parametrize("name", ["AUTOTUNE_DRAFT_LOG_TOPK", "AUTOTUNE_DRAFT_LOG_LIMIT_BYTES"])
+def test_a_wrong_number_is_said(layout: Path, tmp_path: Path, name: str) -> None:
+    done = run(["-c", "print('served')"], layout, tmp_path / "log", **{name: "many"})
 
     assert done.stdout == "served\n"
-    assert "AUTOTUNE_DRAFT_LOG_TOPK is 'many'" in done.stderr
+    assert f"{name} is 'many'" in done.stderr
+
+
+def test_the_log_ends_with_a_whole_line_before_it_is_larger_than_it_may_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Step(tmp_path / "one").take()
+    line_bytes = (tmp_path / "one").stat().st_size
+    step = Step(tmp_path / "log", limit_bytes=3 * line_bytes + 1)
+    for _ in range(5):
+        step.take()
+        step.requests[0].output_ids.append(3)
+        step.batch.seq_lens.add_(1)
+
+    assert 2 * line_bytes < (tmp_path / "log").stat().st_size <= 3 * line_bytes + 1
+    assert len(read(tmp_path / "log")[0].drafts[None]) == 3
+    assert f"may not grow beyond {3 * line_bytes + 1} bytes" in capsys.readouterr().err
+
+
+def test_a_file_written_by_several_processes_has_one_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"\n" * 1000)
+    Step(log, limit_bytes=1000).take()
+
+    assert log.stat().st_size == 1000
+    assert "may not grow beyond 1000 bytes" in capsys.readouterr().err
+
+
+def test_a_full_file_system_is_left_its_last_room(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = SimpleNamespace(f_bavail=64 * 2**20 // 4096, f_frsize=4096)
+    monkeypatch.setattr("os.fstatvfs", lambda _file: room)
+    Step(tmp_path / "log").take()
+
+    assert (tmp_path / "log").read_bytes() == b""
+    assert "would leave less than 67108864 bytes" in capsys.readouterr().err
 
 
 def test_a_launch_of_the_dialect_makes_a_server_log(layout: Path, tmp_path: Path) -> None:
