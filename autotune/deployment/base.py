@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -12,8 +13,9 @@ from types import TracebackType
 from typing import Self
 
 from autotune.deployment.gpu_activity import GpuSample
+from autotune.draft_hook import FOLDER, LIMIT_BYTES, PATH_VARIABLE
 from autotune.errors import PortTakenError
-from autotune.servers.base import LaunchSpec
+from autotune.servers.base import DraftLogPlace, LaunchSpec
 
 
 class Occupant(Enum):
@@ -160,6 +162,33 @@ class Deployment(ABC):
             HostError: the host cannot be asked.
         """
         return ()
+
+    def find_draft_log(self, path: Path) -> DraftLogPlace:
+        """Return where the server can log its drafts; nothing is changed by looking.
+
+        Args:
+            path: file on this machine that is to have the log in the end.
+
+        Raises:
+            UnitUnsupportedError: it cannot; the message says why, in a sentence.
+            HostError: the host cannot be asked.
+        """
+        return DraftLogPlace(str(path), str(FOLDER), os.environ.get(PATH_VARIABLE, ""), LIMIT_BYTES)
+
+    def fetch_draft_log(self, path: Path) -> int:
+        """Bring to this machine what the server in use has logged since; a server of this machine writes there itself.
+
+        Args:
+            path: as it was given to :meth:`find_draft_log`; what is new is appended.
+
+        Returns:
+            Bytes that lie there now.
+
+        Raises:
+            MeasurementError: the log cannot be had.
+            HostError: the host cannot be asked.
+        """
+        return path.stat().st_size if path.exists() else 0
 
     @abstractmethod
     def verify(self, launch: LaunchSpec) -> tuple[str, ...]:

@@ -100,7 +100,8 @@ if [ $touched = yes ] && [ $server != failed ]; then
     done
 fi
 
-# 5. Say what was done; then the lease is over.
+# 5. What a profile boot logged by. Say what was done; then the lease is over.
+rm -r -f -- "$dir/draft-hook"
 {
     echo "token=$token"
     echo "when=$(date -u +%Y-%m-%dT%H:%M:%SZ)"

@@ -27,6 +27,7 @@ from autotune.deployment.journal import InvocationJournal
 from autotune.deployment.lease import Lease
 from autotune.deployment.lease_holder import LeaseHolder, is_restoring, read_holder
 from autotune.deployment.leftovers import Interruptible, clear_way, read_own_restore
+from autotune.deployment.placed_hook import PlacedHook, find_place
 from autotune.deployment.port_owner import PortOwner
 from autotune.deployment.service_log import read_log_gap
 from autotune.deployment.stopping import Stopper
@@ -51,6 +52,7 @@ from autotune.deployment.unit_hazards import find_hazards
 from autotune.deployment.unit_process import list_cgroup_pids, read_process
 from autotune.deployment.unit_reader import read_state, read_unit
 from autotune.deployment.unit_record import UnitRecord, load_record, render_record, save_record
+from autotune.draft_hook import LIMIT_VARIABLE
 from autotune.errors import (
     HostBusyError,
     HostError,
@@ -60,7 +62,7 @@ from autotune.errors import (
     SshError,
     UnitStateError,
 )
-from autotune.servers.base import LaunchSpec
+from autotune.servers.base import DraftLogPlace, LaunchSpec, load_hook
 from autotune.settings import StudySettings
 
 _LOOK_AGAIN_S: Final = 0.2
@@ -365,6 +367,24 @@ class SystemdDeployment(Deployment):
         """Look at the GPUs of the host; see the base class."""
         return self._gpus.sample()
 
+    def find_draft_log(self, path: Path) -> DraftLogPlace:  # noqa: ARG002  # it is fetched there
+        """Return where the service can log its drafts; see the base class."""
+        unit = self._unit or read_unit(self._host, self._name)
+        state = read_state(self._host, self._name)
+        process = None if state.main_pid is None else read_process(self._host, state.main_pid)
+        place = find_place(self._host, unit, process)
+        variable = self._settings.deployment.arguments_variable
+        render_launch(unit, load_hook(self._baseline, place, 1), self._tuned_flags, variable)
+        return place
+
+    def fetch_draft_log(self, path: Path) -> int:
+        """Bring what the service has logged since; see the base class."""
+        launch = self._need_record().launch
+        limit = None if launch is None else launch.environment.get(LIMIT_VARIABLE)
+        if limit is not None:
+            self._hook.fetch(path, int(limit))
+        return super().fetch_draft_log(path)
+
     def verify(self, launch: LaunchSpec) -> tuple[str, ...]:
         """Compare the processes of the service with a launch; the baseline's is the unit's own command.
 
@@ -416,9 +436,21 @@ class SystemdDeployment(Deployment):
             self._put_drop_in_away(record)
             self._accept_unit(read_unit(self._host, self._name))
         wanted = None if launch == self._baseline else launch
-        self._write_drop_in(record, wanted)
+        self._write_drop_in(self._exchange_hook(record, wanted), wanted)
         self._check_loaded(wanted)
         return self._start(launch, log_path)
+
+    def _exchange_hook(self, record: UnitRecord, launch: LaunchSpec | None) -> UnitRecord:
+        """Take the hook of an earlier launch away, put that of this one there; return the record, not written yet."""
+        loads_hook = launch is not None and launch.loads_hook
+        if not (loads_hook or record.has_hook):
+            return record
+        record = replace(record, token=self._lease.token, has_hook=True)
+        self._remember(record)
+        self._hook.remove()
+        if launch is not None and loads_hook and self._unit is not None:
+            self._hook.place(launch, self._unit.user)
+        return replace(record, has_hook=loads_hook)
 
     def _check_loaded(self, launch: LaunchSpec | None) -> None:
         """See that systemd has loaded what was written, before anything is started with it."""
@@ -588,12 +620,15 @@ class SystemdDeployment(Deployment):
         self._start_baseline()
         self._start_dependants()
         self._drop_in.forget()
-        self._remember(replace(self._need_record(), drop_in=""))
+        self._remember(replace(self._need_record(), drop_in="", has_hook=False))
         if trouble is not None and not read_state(self._host, self._name).is_up:
             raise RestoreError(trouble.message, where=trouble.where, hint=trouble.hint) from trouble
 
     def _put_drop_in_away(self, record: UnitRecord) -> Removal:
-        return self._drop_in.remove((record.drop_in,), made_folder=record.made_folder)
+        removal = self._drop_in.remove((record.drop_in,), made_folder=record.made_folder)
+        if record.has_hook:
+            self._hook.remove()
+        return removal
 
     def _explain_left_drop_in(self, then: str) -> RestoreError:
         return RestoreError(
@@ -812,6 +847,7 @@ class SystemdDeployment(Deployment):
     def _new_lease(self) -> Lease:
         lease = Lease(self._host, self._name, lease_s=self._settings.deployment.lease_s, study=str(self._folder))
         self._drop_in = TrialDropIn(self._host, lease, self._name)
+        self._hook = PlacedHook(self._host, lease, self._name)
         self._stopper = Stopper(
             self._host,
             lease,

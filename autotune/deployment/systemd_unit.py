@@ -9,12 +9,14 @@ from pathlib import PurePath
 from typing import Final
 
 from autotune.deployment.drop_in import quote_as_written, render_argument, render_header, render_variable
+from autotune.deployment.hook_fit import find_environment_file
 from autotune.deployment.launch_script import check_script, is_shell_script, join_arguments
 from autotune.deployment.shell_line import exchange_arguments, find_line, find_program, is_shell
 from autotune.deployment.shell_tokens import split_source
 from autotune.deployment.unit import LaunchKind, Unit, UnitFile
 from autotune.deployment.unit_file import parse_settings, replace_flags
 from autotune.deployment.wrapped_command import PREFIXES, find_environment_wall, runs_container, skip_wrappers
+from autotune.draft_hook import VARIABLES
 from autotune.errors import UnitUnsupportedError, UserError
 from autotune.servers.base import LaunchSpec
 
@@ -192,7 +194,7 @@ def render_launch(
     command = _render_command(unit, launch, tuned_flags, arguments_variable)
     if unit.launch_kind is LaunchKind.SCRIPT:
         variables[arguments_variable] = join_arguments(launch.arguments, arguments_variable)
-    lines = _render_variables(unit, variables)
+    lines = _render_variables(unit, variables, VARIABLES if launch.loads_hook else ())
     lines += [] if command is None else ["ExecStart=", f"ExecStart={command}"]
     long = next((line for line in lines if len(line.encode()) > _LINE_LIMIT_BYTES), None)
     if long is not None:
@@ -315,23 +317,28 @@ def _check_variables_arrive(unit: Unit, line: str | None, launch: LaunchSpec) ->
             )
 
 
-def _render_variables(unit: Unit, variables: Mapping[str, str | None]) -> list[str]:
-    """Render variables so that neither ``UnsetEnvironment=`` nor an ``EnvironmentFile=`` of the unit undoes them."""
+def _render_variables(unit: Unit, variables: Mapping[str, str | None], in_file: Collection[str]) -> list[str]:
+    """Render variables so that neither ``UnsetEnvironment=`` nor an ``EnvironmentFile=`` of the unit undoes them.
+
+    Those that a file of ours holds come by an ``EnvironmentFile=``: the last one wins over all others.
+    """
     wanted = {name for name, value in variables.items() if value is not None}
-    for name in sorted(wanted):
+    direct = wanted.difference(in_file)
+    for name in sorted(direct):
         if name in unit.file_variables:
             raise UnitUnsupportedError(
                 f"{unit.file_variables[name]} sets {name} too, and an EnvironmentFile= wins over Environment=",
                 where=unit.name,
                 hint=f"move {name} from that file into Environment=",
             )
-    if wanted and unit.unread_environment_files:
+    if direct and unit.unread_environment_files:
         raise UnitUnsupportedError(
             f"what {', '.join(unit.unread_environment_files)} sets cannot be read, and it would win over Environment=",
             where=unit.name,
             hint="name each file without * and ?, and let this user read it with sudo",
         )
-    lines = [render_variable(name, value) for name, value in variables.items()]
+    lines = [render_variable(name, value) for name, value in variables.items() if name not in in_file]
+    lines += [f"EnvironmentFile=-{find_environment_file(unit.name)}"] if in_file else []
     kept = [item for item in unit.unset_environment if item.partition("=")[0] not in wanted]
     if len(kept) == len(unit.unset_environment):
         return lines

@@ -37,6 +37,7 @@ class UnitRecord:
         before: invocation of the unit when that start was asked for.
         host_id: the host's ``/etc/machine-id``; empty when unknown.
         dependants: units that ran and that every stop of the service stops too.
+        has_hook: whether the hook that logs drafts may lie on the host.
     """
 
     host: str
@@ -54,6 +55,7 @@ class UnitRecord:
     before: str = ""
     host_id: str = ""
     dependants: tuple[str, ...] = ()
+    has_hook: bool = False
 
     def facts(self) -> bytes:
         """Render what the host's own restore has to know, as lines of a shell's ``key=value``."""
@@ -99,6 +101,7 @@ def parse_record(data: bytes, where: str) -> UnitRecord:
             before=str(fields["before"]),
             host_id=str(fields.get("host_id", "")),  # records of earlier versions have none
             dependants=tuple(map(str, fields.get("dependants", ()))),
+            has_hook=bool(fields.get("has_hook", False)),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise _unreadable(where, f"{type(error).__name__}: {error}") from error
@@ -127,7 +130,12 @@ def save_record(path: Path, record: UnitRecord) -> None:
 def _parse_launch(fields: Mapping[str, Any] | None) -> LaunchSpec | None:
     if fields is None:
         return None
-    return LaunchSpec(tuple(fields["command"]), dict(fields["environment"]), tuple(fields["arguments"]))
+    return LaunchSpec(
+        tuple(fields["command"]),
+        dict(fields["environment"]),
+        tuple(fields["arguments"]),
+        loads_hook=bool(fields.get("loads_hook", False)),
+    )
 
 
 def _yes(is_so: bool) -> str:

@@ -16,7 +16,7 @@ from autotune.evaluation.problem_source import count_problems
 from autotune.export.findings import Noise, smallest_gain
 from autotune.export.wording import can_prove, render_count, render_duration
 from autotune.interval import ASSUMED_SPREAD
-from autotune.servers.sglang import logs_drafts, wants_draft_hook
+from autotune.servers.sglang import can_log_drafts
 from autotune.settings import BenchmarkSettings, CellSettings, StudySettings
 from autotune.suggestion import is_profile_due
 from autotune.trial import TrialKind, TrialRecord, TrialState
@@ -125,11 +125,6 @@ def expect(
         end=now + timedelta(seconds=min(ends)) if ends else None,
         latest_start=None if limits.until is None else limits.until.astimezone() - timedelta(seconds=needed_s),
     )
-
-
-def can_log_drafts(settings: StudySettings) -> bool:
-    """Whether a profile boot of this study would have a log to read: the server is on this machine and writes one."""
-    return settings.deployment.kind == "local" and (logs_drafts(settings.server) or wants_draft_hook(settings))
 
 
 def count_baselines(trials: Sequence[TrialRecord]) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from pathlib import Path
 
+from autotune.draft_hook import LIMIT_VARIABLE, LOG_VARIABLE, PATH_VARIABLE, TOPK_VARIABLE
 from autotune.errors import ServerError
 from autotune.trial import Configuration, ParameterValue
 
@@ -22,11 +22,48 @@ class LaunchSpec:
         command: the whole argument vector, for a server that the tuner starts itself.
         environment: variables to set or to remove.
         arguments: the part of the command that the configuration decides, for a server whose command a unit has.
+        loads_hook: whether its variables name the hook that logs drafts, which has to lie on the server's host.
     """
 
     command: tuple[str, ...]
     environment: Mapping[str, str | None]
     arguments: tuple[str, ...] = ()
+    loads_hook: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DraftLogPlace:
+    """Where a server can log its drafts; all paths are of its own host.
+
+    Attributes:
+        log_path: file that receives the log.
+        hook_folder: where the hook lies that writes it, for a server that has no such log itself.
+        python_path: ``PYTHONPATH`` of the server without the hook; empty when it has none.
+        limit_bytes: largest size of the log.
+    """
+
+    log_path: str
+    hook_folder: str
+    python_path: str
+    limit_bytes: int
+
+
+def load_hook(launch: LaunchSpec, place: DraftLogPlace, topk: int) -> LaunchSpec:
+    """Return a launch whose server loads the hook first and then what it would load without it.
+
+    Args:
+        launch: without the hook.
+        place: where the hook lies and writes.
+        topk: tokens that are logged for each position.
+    """
+    own = launch.environment.get(PATH_VARIABLE, place.python_path)
+    hook = {
+        PATH_VARIABLE: ":".join([place.hook_folder, *([own] if own else [])]),
+        LOG_VARIABLE: place.log_path,
+        TOPK_VARIABLE: str(topk),
+        LIMIT_VARIABLE: str(place.limit_bytes),
+    }
+    return replace(launch, environment={**launch.environment, **hook}, loads_hook=True)
 
 
 class Phase(Enum):
@@ -58,7 +95,7 @@ class ServerDialect(ABC):
     def render_profile(
         self,
         configuration: Configuration,  # noqa: ARG002  # for the servers that can
-        log_path: Path,  # noqa: ARG002  # same
+        place: DraftLogPlace,  # noqa: ARG002  # same
         windows: Sequence[int],  # noqa: ARG002  # same
     ) -> LaunchSpec | None:
         """Return what to start so that the server logs the drafts of a configuration; pure.
@@ -67,7 +104,7 @@ class ServerDialect(ABC):
 
         Args:
             configuration: in canonical form.
-            log_path: file on this machine that receives the log.
+            place: where the server can log.
             windows: logged beside the configuration's own, where the server can.
 
         Returns:

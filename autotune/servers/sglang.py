@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from autotune.api_key import ApiKey, read_api_key
 from autotune.errors import HostError, MeasurementError, ServerError, SettingsError
 from autotune.search_space import SearchSpace
 from autotune.servers import sglang_log
-from autotune.servers.base import LaunchSpec, Phase, Probe, ServerDialect
+from autotune.servers.base import DraftLogPlace, LaunchSpec, Phase, Probe, ServerDialect, load_hook
 from autotune.servers.json_client import Unanswered, fetch, fetch_json
 from autotune.servers.sglang_traffic import count_in_loads, count_in_metrics
 from autotune.servers.simulated_acceptance import VARIABLES, find_simulation
@@ -35,17 +33,23 @@ _SECRET_WORDS = ("api_key", "password", "secret", "credential", "auth_token", "a
 
 
 def logs_drafts(server: ServerSettings) -> bool:
-    """Whether a server can log its drafts by itself, and builds trees of the rule by which they are replayed."""
+    """Whether a server that the tuner starts logs its drafts by itself, and builds trees of the rule of the replay."""
     return server.command[:2] == _EMBEDDED and _BEST_FIRST in server.proofs
 
 
 def wants_draft_hook(settings: StudySettings) -> bool:
-    """Whether a study asks for a profile of an SGLang server that the tuner starts on this machine.
+    """Whether a study asks for a profile of an SGLang server, started on this machine or a service of systemd anywhere.
 
     The hook looks into a server's own code, so only a study that says ``enabled = true`` itself gets it.
     """
-    is_ours_to_start = settings.deployment.kind == "local" and settings.server.command[:1] != _EMBEDDED[:1]
-    return settings.profile.enabled is True and is_ours_to_start and _BEST_FIRST in settings.server.proofs
+    is_embedded = settings.deployment.kind == "local" and settings.server.command[:1] == _EMBEDDED[:1]
+    return settings.profile.enabled is True and not is_embedded and _BEST_FIRST in settings.server.proofs
+
+
+def can_log_drafts(settings: StudySettings) -> bool:
+    """Whether a profile boot of a study would have a log: the server writes one by itself, or gets the hook."""
+    is_ours_to_start = settings.deployment.kind == "local"
+    return wants_draft_hook(settings) or (is_ours_to_start and logs_drafts(settings.server))
 
 
 class SglangDialect(ServerDialect):
@@ -55,7 +59,7 @@ class SglangDialect(ServerDialect):
         space: how parameters reach the server and what it reports of them.
         server: command, environment and address of the study.
         pause: waits between two looks at the same thing.
-        draft_hook: folder of the hook that logs drafts from within a server of this machine; ``None``: load no hook.
+        has_draft_hook: whether a profile loads the hook that logs drafts from within the server.
 
     Raises:
         SettingsError: the study asks for simulated acceptance.
@@ -67,7 +71,7 @@ class SglangDialect(ServerDialect):
         server: ServerSettings,
         pause: Callable[[float], None] = time.sleep,
         *,
-        draft_hook: Path | None = None,
+        has_draft_hook: bool = False,
     ) -> None:
         simulation = find_simulation(server.environment)
         if simulation is not None:
@@ -79,7 +83,7 @@ class SglangDialect(ServerDialect):
         self._space = space
         self._server = server
         self._pause = pause
-        self._draft_hook = draft_hook
+        self._has_draft_hook = has_draft_hook
 
     def render_launch(self, configuration: Configuration) -> LaunchSpec:
         """Return what to start for a canonical configuration."""
@@ -91,26 +95,20 @@ class SglangDialect(ServerDialect):
         environment = {**self._server.environment, **rendering.environment, **dict.fromkeys(VARIABLES)}
         return LaunchSpec(command, environment, rendering.arguments)
 
-    def render_profile(self, configuration: Configuration, log_path: Path, windows: Sequence[int]) -> LaunchSpec | None:
-        """Let the embedded server log a draft after every token, or load the hook into SGLang, which has no such log."""
-        if not logs_drafts(self._server):
-            return self._render_hooked(configuration, log_path)
+    def render_profile(
+        self, configuration: Configuration, place: DraftLogPlace, windows: Sequence[int]
+    ) -> LaunchSpec | None:
+        """Load the hook into SGLang, which has no log of drafts, or let the embedded server log one after every token."""
         launch = self.render_launch(configuration)
-        flags = ["--draft-log", str(log_path), "--draft-log-every-token"]
+        if self._has_draft_hook:  # which sees full trees only: chains pass it by
+            topk = self._find_topk(configuration)
+            return None if topk is None else load_hook(launch, place, topk)
+        if not logs_drafts(self._server):
+            return None
+        flags = ["--draft-log", place.log_path, "--draft-log-every-token"]
         if windows:
             flags += ["--draft-log-windows", ",".join(map(str, windows))]
         return replace(launch, command=(*launch.command, *flags))
-
-    def _render_hooked(self, configuration: Configuration, log_path: Path) -> LaunchSpec | None:
-        """Put the hook before all else on the path of a server that builds full trees; chains pass the hook by."""
-        topk = self._find_topk(configuration)
-        if self._draft_hook is None or topk is None:
-            return None
-        launch = self.render_launch(configuration)
-        behind = launch.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH")
-        path = os.pathsep.join([str(self._draft_hook), *([behind] if behind else [])])
-        hook = {"PYTHONPATH": path, "AUTOTUNE_DRAFT_LOG": str(log_path), "AUTOTUNE_DRAFT_LOG_TOPK": str(topk)}
-        return replace(launch, environment={**launch.environment, **hook})
 
     def _find_topk(self, configuration: Configuration) -> int | None:
         """Return how many tokens a full tree keeps for each position; ``None`` for a chain and for plain decoding."""

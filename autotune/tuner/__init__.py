@@ -18,13 +18,12 @@ from autotune.deployment.local import LocalDeployment
 from autotune.deployment.open_host import open_host
 from autotune.deployment.readiness import wait_until_ready
 from autotune.deployment.systemd import SystemdDeployment
-from autotune.draft_hook import FOLDER
 from autotune.errors import RestoreError, ServerError
 from autotune.events import Event, Observer
 from autotune.measuring_mark import Work, WorkMark
 from autotune.search_space import SearchSpace
 from autotune.servers.base import ServerDialect
-from autotune.servers.sglang import SglangDialect, wants_draft_hook
+from autotune.servers.sglang import SglangDialect, can_log_drafts, wants_draft_hook
 from autotune.settings import StudySettings
 from autotune.study import Study
 from autotune.trial import Configuration
@@ -163,7 +162,7 @@ def open_night(
             api_key=api_key,
             lengths_path=folder / "prompts.jsonl",
         )
-        return DraftProfile(benchmark, log_path, settings, study.space)
+        return DraftProfile(benchmark, log_path, settings, study.space, deployment.fetch_draft_log)
 
     def open_soak(configuration: Configuration, records: Path) -> Benchmark:
         return Benchmark(
@@ -181,11 +180,10 @@ def open_night(
         study,
         deployment=deployment,
         dialect=dialect,
-        # A log of drafts is read from the disk, so the server has to be on this machine.
         meters=Meters(
             open_benchmark,
             open_evaluation,
-            open_profile if settings.deployment.kind == "local" else None,
+            open_profile if can_log_drafts(settings) else None,
             open_soak,
         ),
         limits=limits,
@@ -250,8 +248,7 @@ def restore(
 
 def open_dialect(settings: StudySettings, space: SearchSpace) -> ServerDialect:
     """Return the dialect that a study names."""
-    hook = FOLDER if wants_draft_hook(settings) else None
-    return SglangDialect(space, settings.server, draft_hook=hook)
+    return SglangDialect(space, settings.server, has_draft_hook=wants_draft_hook(settings))
 
 
 def open_deployment(

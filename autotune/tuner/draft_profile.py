@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from autotune.errors import MeasurementError
@@ -25,29 +25,39 @@ class DraftProfile:
 
     Args:
         benchmark: sends the requests, by the settings of :func:`for_profile`; what it measures is no speed.
-        log_path: the server's log of drafts.
+        log_path: the server's log of drafts, as far as it was fetched.
         settings: the study.
         space: its search space.
+        fetch_log: brings there what was logged since, and returns how many bytes lie there then.
     """
 
-    def __init__(self, benchmark: CellMeter, log_path: Path, settings: StudySettings, space: SearchSpace) -> None:
+    def __init__(
+        self,
+        benchmark: CellMeter,
+        log_path: Path,
+        settings: StudySettings,
+        space: SearchSpace,
+        fetch_log: Callable[[Path], int],
+    ) -> None:
         self._benchmark = benchmark
         self._log_path = log_path
         self._settings = settings
         self._space = space
+        self._fetch_log = fetch_log
 
     def run(self) -> tuple[AcceptLengthTable, ...]:
         """Return the accept lengths of all trees that the log can tell.
 
         Raises:
-            MeasurementError: the server did not answer, it logged nothing, or its log cannot be read.
+            MeasurementError: the server did not answer, it logged nothing, or its log cannot be had or read.
+            HostError: the server's host cannot be asked.
         """
         answers: dict[int, Sequence[LoggedAnswer]] = {}
         weights: dict[int, float] = {}
         for cell in choose_cells(self._settings):
-            start = self._log_path.stat().st_size if self._log_path.exists() else 0
+            start = self._fetch_log(self._log_path)
             self._benchmark.measure_cell(cell)
-            if not self._log_path.exists():
+            if not self._fetch_log(self._log_path):
                 raise MeasurementError(
                     "the server answered and logged no draft",
                     where=str(self._log_path),

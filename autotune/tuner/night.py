@@ -20,6 +20,7 @@ from autotune.errors import (
     RestoreError,
     ServerError,
     SshError,
+    UnitUnsupportedError,
 )
 from autotune.events import (
     Activity,
@@ -37,7 +38,7 @@ from autotune.events import (
     Waiting,
 )
 from autotune.pareto import front
-from autotune.servers.base import ServerDialect
+from autotune.servers.base import LaunchSpec, ServerDialect
 from autotune.study import Study, Suggestion
 from autotune.suggestion import measured_as
 from autotune.trial import Cell, CellMeasurement, TrialKind, TrialRecord, TrialState
@@ -126,7 +127,6 @@ class Night:
         self._study = study
         self._deployment = deployment
         self._dialect = dialect
-        self._meters = meters
         self._limits = limits
         self._observer = observer
         self._clock = clock
@@ -142,6 +142,7 @@ class Night:
             self.on_note,
             drain=drain,
         )
+        self._profile_launch: LaunchSpec | None = None
         self._rig = Rig(study, self._booter, deployment, dialect, meters, self, interruption, clock)
         self._time = Timekeeper(study, limits, clock)
         self._confirming = Confirming(study, self._time, self._run, self.on_note)
@@ -226,7 +227,12 @@ class Night:
         suggestion = self._study.suggest_profile()
         if suggestion is None:
             return
-        if find_launch(self._study, self._dialect, self._meters, suggestion) is None:
+        try:
+            self._profile_launch = find_launch(self._rig, suggestion)
+        except UnitUnsupportedError as error:
+            self.on_note(f"no profile boot, so accept lengths are learned from trials alone: {error.message}")
+            return
+        if self._profile_launch is None:
             self.on_note(NOT_LOGGED)
         elif self._time.find_lateness() is None:
             self._run(suggestion, may_reuse=False)
@@ -273,8 +279,8 @@ class Night:
 
     def _measure(self, number: int, suggestion: Suggestion, *, may_reuse: bool) -> TrialRecord:
         """Let a trial run to its end."""
-        if suggestion.kind is TrialKind.PROFILE:
-            return ProfileRun(self._rig, number, suggestion).run()
+        if self._profile_launch is not None and suggestion.kind is TrialKind.PROFILE:
+            return ProfileRun(self._rig, number, suggestion, self._profile_launch).run()
         if suggestion.confirmation is not None and suggestion.confirmation.is_soak:
             return SoakRun(self._rig, number, suggestion).run()
         return TrialRun(self._rig, number, suggestion).run(may_reuse=may_reuse)

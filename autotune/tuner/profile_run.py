@@ -13,11 +13,10 @@ from autotune.errors import MeasurementError, ServerError
 from autotune.events import Activity
 from autotune.replay.evidence import TABLES, dump_tables
 from autotune.replay.tree_shape import find_windows
-from autotune.servers.base import LaunchSpec, ServerDialect
+from autotune.servers.base import LaunchSpec
 from autotune.study import Study, Suggestion
 from autotune.trial import TrialRecord, TrialState
 from autotune.tuner.begun_trial import BegunTrial, Rig, say_briefly
-from autotune.tuner.meters import Meters
 
 NOT_LOGGED: Final = (
     "no profile boot: this server does not log drafts, or the rule of its trees is not known, so accept lengths are "
@@ -28,11 +27,21 @@ _DRAFT_LOG: Final = "drafts.jsonl"
 """Log of a profile in the study's folder; removed once it is replayed, because it is large."""
 
 
-def find_launch(study: Study, dialect: ServerDialect, meters: Meters, suggestion: Suggestion) -> LaunchSpec | None:
-    """Return how the server is started that logs its drafts; ``None`` where it cannot, or nobody reads the log."""
-    if meters.open_profile is None:
+_EXCUSE: Final = "autotune draft hook steps aside: "
+"""How the hook begins to say that it logs nothing any more."""
+
+
+def find_launch(rig: Rig, suggestion: Suggestion) -> LaunchSpec | None:
+    """Return how the server is started that logs its drafts; ``None`` where it cannot, or nobody reads the log.
+
+    Raises:
+        UnitUnsupportedError: the server could, but not on this host; the message says why.
+        HostError: the host cannot be asked.
+    """
+    if rig.meters.open_profile is None:
         return None
-    return dialect.render_profile(suggestion.configuration, log_path_of(study), find_windows(study.space))
+    place = rig.deployment.find_draft_log(log_path_of(rig.study))
+    return rig.dialect.render_profile(suggestion.configuration, place, find_windows(rig.study.space))
 
 
 def log_path_of(study: Study) -> Path:
@@ -41,11 +50,18 @@ def log_path_of(study: Study) -> Path:
 
 
 class ProfileRun(BegunTrial):
-    """Runs the profile of a study."""
+    """Runs the profile of a study.
 
-    def __init__(self, rig: Rig, number: int, suggestion: Suggestion) -> None:
+    Args:
+        rig: what it works with.
+        number: the trial.
+        suggestion: what to boot.
+        launch: of a server that logs its drafts, as :func:`find_launch` has found it.
+    """
+
+    def __init__(self, rig: Rig, number: int, suggestion: Suggestion, launch: LaunchSpec) -> None:
         super().__init__(rig, number, suggestion)
-        self._launch = find_launch(rig.study, rig.dialect, rig.meters, suggestion)
+        self._launch = launch
 
     def run(self) -> TrialRecord:
         """Run the profile to its end; one that fails for whatever reason of the server's is over.
@@ -59,7 +75,8 @@ class ProfileRun(BegunTrial):
         except (ServerError, MeasurementError) as error:
             self.explain_silence(error)
             self.record_log(error)
-            self._watch.on_note("accept lengths are learned from trials alone: the profile failed")
+            why = self._find_excuse() or "the profile failed"
+            self._watch.on_note(f"accept lengths are learned from trials alone: {why}")
             return self._study.fail(self._number, say_briefly(error))
         finally:
             log_path_of(self._study).unlink(missing_ok=True)
@@ -67,8 +84,8 @@ class ProfileRun(BegunTrial):
     def _run(self) -> TrialRecord:
         """Boot, ask, replay, store."""
         open_profile = self._meters.open_profile
-        if self._launch is None or open_profile is None:
-            raise ValueError("this server logs no drafts")
+        if open_profile is None:
+            raise ValueError("nobody reads the log")
         self._folder.mkdir(parents=True, exist_ok=True)
         log_path_of(self._study).unlink(missing_ok=True)
         self._study.set_state(self._number, TrialState.DEPLOYING)
@@ -80,7 +97,11 @@ class ProfileRun(BegunTrial):
         self._watch.on_activity(Activity.PROFILING)
         profile = open_profile(self._configuration, self._folder / "requests.jsonl", log_path_of(self._study))
         with self._interruption.interruptible(self._watch.time_left_s()):
-            tables = profile.run()
+            try:
+                tables = profile.run()
+            except MeasurementError as error:
+                self.check_alive(error)
+                raise
         if not tables:
             raise MeasurementError(
                 "the log of drafts tells no accept length",
@@ -94,3 +115,8 @@ class ProfileRun(BegunTrial):
             f"{min(lengths):.2f} to {max(lengths):.2f} tokens a step"
         )
         return self._study.complete_profile(self._number)
+
+    def _find_excuse(self) -> str | None:
+        """Return what the draft hook has said in the server's log; ``None`` where it has said nothing."""
+        lines = self._rig.deployment.read_log()
+        return next((line[line.index(_EXCUSE) :] for line in lines if _EXCUSE in line), None)

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 import torch
 
-from autotune.draft_hook import FOLDER, sitecustomize
+from autotune.draft_hook import FILE, FOLDER, KEPT_FREE_BYTES, LIMIT_BYTES, VARIABLES, sitecustomize
 from autotune.replay.chain_walk import walk
 from autotune.replay.draft_log import LoggedAnswer, read_answers
 from autotune.search_space import load_search_space
+from autotune.servers.base import DraftLogPlace
 from autotune.servers.sglang import SglangDialect
 from autotune.settings import ServerSettings
 from tests.draft_hook.layout import UTILS, WORKER, WORKER_CLASS, write_layout
@@ -307,8 +308,9 @@ def test_a_launch_of_the_dialect_makes_a_server_log(layout: Path, tmp_path: Path
     paths = os.pathsep.join([str(layout), str(ROOT)])
     server = ServerSettings(command=("server",), environment={"PYTHONPATH": paths})
     space = load_search_space("ddtree")
-    dialect = SglangDialect(space, server, draft_hook=FOLDER)
-    launch = dialect.render_profile(space.parse("budget=16,topk=4"), log, ())
+    dialect = SglangDialect(space, server, has_draft_hook=True)
+    place = DraftLogPlace(str(log), str(FOLDER), "", LIMIT_BYTES)
+    launch = dialect.render_profile(space.parse("budget=16,topk=4"), place, ())
     assert launch is not None
     variables = {name: value for name, value in launch.environment.items() if value is not None}
 
@@ -316,3 +318,10 @@ def test_a_launch_of_the_dialect_makes_a_server_log(layout: Path, tmp_path: Path
 
     assert (done.stdout, done.stderr) == ("served\n", "")
     assert read(log)[0].drafts[None][0][1].shape == (7, 4)
+
+
+def test_the_file_says_the_same_as_the_package_that_it_cannot_import() -> None:
+    text = FILE.read_text()
+
+    assert (sitecustomize._LIMIT_BYTES, sitecustomize._KEEP_FREE_BYTES) == (LIMIT_BYTES, KEPT_FREE_BYTES)
+    assert all(f'"{name}"' in text for name in VARIABLES if name != "PYTHONPATH")

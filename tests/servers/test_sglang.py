@@ -5,16 +5,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from autotune.errors import HostError, MeasurementError, SettingsError
 from autotune.search_space import load_search_space
-from autotune.servers.base import Phase
-from autotune.servers.sglang import SglangDialect, wants_draft_hook
+from autotune.servers.base import DraftLogPlace, Phase
+from autotune.servers.sglang import SglangDialect, can_log_drafts, wants_draft_hook
 from autotune.settings import ProfileSettings, ServerSettings
 from autotune.trial import ParameterValue
 from tests.deployment.processes import free_port
@@ -68,18 +68,21 @@ def serving(answers: Answers) -> Iterator[str]:
 EMBEDDED = {"command": ("autotune", "serve"), "proofs": ("best-first-tree",)}
 
 
-def test_the_embedded_server_is_profiled_by_its_log_of_drafts(tmp_path: Path):
-    path = tmp_path / "drafts.jsonl"
+PLACE = DraftLogPlace("/s/drafts.jsonl", "/opt/hook", "/opt/own", 1000)
+
+
+def test_the_embedded_server_is_profiled_by_its_log_of_drafts():
     server = dialect(**EMBEDDED)
 
-    launch = server.render_profile(TREE, path, (32, 128))
+    launch = server.render_profile(TREE, PLACE, (32, 128))
 
     assert launch is not None
     usual = server.render_launch(TREE)
-    flags = ("--draft-log", str(path), "--draft-log-every-token", "--draft-log-windows", "32,128")
+    flags = ("--draft-log", "/s/drafts.jsonl", "--draft-log-every-token", "--draft-log-windows", "32,128")
     assert launch.command == (*usual.command, *flags)
     assert launch.environment == usual.environment
-    without = server.render_profile(TREE, path, ())
+    assert not launch.loads_hook
+    without = server.render_profile(TREE, PLACE, ())
     assert without is not None
     assert "--draft-log-windows" not in without.command
 
@@ -87,8 +90,8 @@ def test_the_embedded_server_is_profiled_by_its_log_of_drafts(tmp_path: Path):
 @pytest.mark.parametrize(
     "changes", [{"command": ("python", "-m", "sglang.launch_server")}, {"proofs": ()}, {"command": ("autotune",)}]
 )
-def test_a_server_without_a_log_or_with_trees_of_another_rule_is_not_profiled(tmp_path: Path, changes: dict[str, Any]):
-    assert dialect(**(EMBEDDED | changes)).render_profile(TREE, tmp_path / "drafts.jsonl", ()) is None
+def test_a_server_without_a_log_or_with_trees_of_another_rule_is_not_profiled(changes: dict[str, Any]):
+    assert dialect(**(EMBEDDED | changes)).render_profile(TREE, PLACE, ()) is None
 
 
 SGLANG = ServerSettings(
@@ -98,61 +101,69 @@ SGLANG = ServerSettings(
 )
 
 
-def test_a_hooked_server_gets_the_hook_before_its_own_path_and_nothing_else(tmp_path: Path):
-    path = tmp_path / "drafts.jsonl"
-    server = SglangDialect(SPACE, SGLANG, draft_hook=Path("/opt/hook"))
+def test_a_hooked_server_gets_the_hook_before_its_own_path_and_nothing_else():
+    server = SglangDialect(SPACE, SGLANG, has_draft_hook=True)
 
-    launch = server.render_profile(TREE, path, (32,))
+    launch = server.render_profile(TREE, PLACE, (32,))
 
     usual = server.render_launch(TREE)
     assert launch is not None
     assert launch.command == usual.command
     hook = {
         "PYTHONPATH": "/opt/hook:/opt/site",
-        "AUTOTUNE_DRAFT_LOG": str(path),
+        "AUTOTUNE_DRAFT_LOG": "/s/drafts.jsonl",
         "AUTOTUNE_DRAFT_LOG_TOPK": "4",
+        "AUTOTUNE_DRAFT_LOG_LIMIT_BYTES": "1000",
     }
     assert launch.environment == {**usual.environment, **hook}
+    assert launch.loads_hook
     assert "AUTOTUNE_DRAFT_LOG" not in usual.environment
 
 
-def test_a_hooked_server_keeps_the_path_that_it_would_inherit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    settings = SGLANG.model_copy(update={"environment": {}})
-    paths = []
-    for inherited in ("/opt/own", ""):
-        monkeypatch.setenv("PYTHONPATH", inherited)
-        launch = SglangDialect(SPACE, settings, draft_hook=Path("/opt/hook")).render_profile(TREE, tmp_path, ())
-        paths.append(None if launch is None else launch.environment["PYTHONPATH"])
+@pytest.mark.parametrize(
+    ("ours", "own", "path"),
+    [
+        ({}, "/opt/own", "/opt/hook:/opt/own"),
+        ({}, "", "/opt/hook"),
+        ({"PYTHONPATH": "/opt/site"}, "/opt/own", "/opt/hook:/opt/site"),
+    ],
+)
+def test_a_hooked_server_keeps_the_path_that_it_would_have(ours: dict[str, str], own: str, path: str):
+    settings = SGLANG.model_copy(update={"environment": ours})
+    place = replace(PLACE, python_path=own)
 
-    assert paths == ["/opt/hook:/opt/own", "/opt/hook"]
+    launch = SglangDialect(SPACE, settings, has_draft_hook=True).render_profile(TREE, place, ())
+
+    assert launch is not None
+    assert launch.environment["PYTHONPATH"] == path
 
 
-def test_chains_and_plain_decoding_have_no_drafts_that_a_hook_could_log(tmp_path: Path):
-    server = SglangDialect(SPACE, SGLANG, draft_hook=Path("/opt/hook"))
+def test_chains_and_plain_decoding_have_no_drafts_that_a_hook_could_log():
+    server = SglangDialect(SPACE, SGLANG, has_draft_hook=True)
 
-    assert server.render_profile(PLAIN, tmp_path, ()) is None
-    assert server.render_profile(SPACE.resolve({"budget": 8, "topk": 4}), tmp_path, ()) is None
+    assert server.render_profile(PLAIN, PLACE, ()) is None
+    assert server.render_profile(SPACE.resolve({"budget": 8, "topk": 4}), PLACE, ()) is None
 
 
 @pytest.mark.parametrize(
-    ("enabled", "changes", "is_wanted"),
+    ("enabled", "changes", "is_wanted", "is_wanted_in_a_service"),
     [
-        (True, {}, True),
-        (False, {}, False),
-        (None, {}, False),
-        (True, {"proofs": ()}, False),
-        (True, {"command": ("autotune", "serve")}, False),
+        (True, {}, True, True),
+        (False, {}, False, False),
+        (None, {}, False, False),
+        (True, {"proofs": ()}, False, False),
+        (True, {"command": ("autotune", "serve")}, False, True),  # a service has its own command
     ],
 )
 def test_only_a_study_that_says_so_itself_has_its_server_hooked(
-    enabled: bool | None, changes: dict[str, Any], is_wanted: bool
+    enabled: bool | None, changes: dict[str, Any], is_wanted: bool, is_wanted_in_a_service: bool
 ):
     server = SGLANG.model_copy(update=changes)
     settings = make_settings(profile=ProfileSettings(enabled=enabled), server=server)
     service = settings.model_copy(update={"deployment": settings.deployment.model_copy(update={"kind": "systemd"})})
 
     assert wants_draft_hook(settings) == is_wanted
-    assert not wants_draft_hook(service)
+    assert wants_draft_hook(service) == can_log_drafts(service) == is_wanted_in_a_service
 
 
 def test_a_launch_is_the_studys_command_with_the_configuration_and_the_address():

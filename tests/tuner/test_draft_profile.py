@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,6 +34,10 @@ stages = [{ name = "all", cells = [
 """
 
 
+def size_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
 def test_a_profile_sends_the_measured_prompts_and_tells_every_tree_and_window(tmp_path: Path):
     settings = parse_settings(STUDY, "study.toml")
     space = search_space_of(settings)
@@ -42,7 +47,7 @@ def test_a_profile_sends_the_measured_prompts_and_tells_every_tree_and_window(tm
     flags += ["--draft-log-windows", ",".join(map(str, find_windows(space)))]
     with running(tmp_path / "server.log", *flags, environment={"SGLANG_DDTREE_MAX_TOPK": "8"}) as server:
         benchmark = Benchmark(server.url, for_profile(settings.benchmark), tmp_path / "requests.jsonl")
-        tables = DraftProfile(benchmark, log, settings, space).run()
+        tables = DraftProfile(benchmark, log, settings, space, size_of).run()
 
     assert [table.window for table in tables] == [None, 512, 256, 128, 64, 32]
     whole, small = tables[0], tables[-1]
@@ -60,7 +65,36 @@ def test_a_server_that_logged_nothing_fails_the_profile_and_not_the_host(tmp_pat
             assert cell.requests
 
     settings = parse_settings(STUDY, "study.toml")
-    profile = DraftProfile(cast("Benchmark", Silent()), tmp_path / "drafts.jsonl", settings, search_space_of(settings))
+    silent, space = cast("Benchmark", Silent()), search_space_of(settings)
+    profile = DraftProfile(silent, tmp_path / "drafts.jsonl", settings, space, size_of)
 
     with pytest.raises(MeasurementError, match="logged no draft"):
         profile.run()
+
+
+def test_what_was_logged_before_a_cell_does_not_count_for_it(tmp_path: Path):
+    """The server's own warm-up and probes are in the log too."""
+    sent: list[int] = []
+
+    def line(rid: str, position: int) -> bytes:
+        draft = {"tokens": [[1, 2]] * 15, "logprobs": [[-0.1, -3.0]] * 15}
+        return json.dumps({"rid": rid, "committed": [1], "position": position, **draft}).encode() + b"\n"
+
+    logged = [line("probe", 4)]
+
+    class Logging:
+        def measure_cell(self, cell: CellSettings) -> Any:
+            logged.append(line(f"cell {cell.context}", cell.context))
+            sent.append(cell.context)
+
+    def fetch(path: Path) -> int:
+        path.write_bytes(b"".join(logged))
+        return size_of(path)
+
+    settings = parse_settings(STUDY, "study.toml")
+    space = search_space_of(settings)
+    path = tmp_path / "drafts.jsonl"
+    tables = DraftProfile(cast("Benchmark", Logging()), path, settings, space, fetch).run()
+
+    assert sent == [48, 80]
+    assert {table.texts for table in tables} == {2}

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from autotune.errors import HostError, MeasurementError
+from autotune.errors import HostError, LeaseLostError, MeasurementError, UnitUnsupportedError
 from autotune.events import Noted, TrialStarted
 from autotune.replay.evidence import find_evidence
 from autotune.replay.table import AcceptLengthTable
-from autotune.servers.base import LaunchSpec
+from autotune.servers.base import DraftLogPlace, LaunchSpec
 from autotune.settings import SamplerSettings, parse_settings
 from autotune.suggestion import find_profile
 from autotune.trial import Configuration, TrialState
@@ -33,9 +33,11 @@ PROFILE_S = 7.0
 class LoggingDialect(FakeDialect):
     """A server that can log its drafts."""
 
-    def render_profile(self, configuration: Configuration, log_path: Path, windows: Sequence[int]) -> LaunchSpec | None:
+    def render_profile(
+        self, configuration: Configuration, place: DraftLogPlace, windows: Sequence[int]
+    ) -> LaunchSpec | None:
         launch = self.render_launch(configuration)
-        return replace(launch, command=(*launch.command, str(log_path), *map(str, windows)))
+        return replace(launch, command=(*launch.command, place.log_path, *map(str, windows)))
 
 
 @dataclass
@@ -174,6 +176,52 @@ def test_a_profile_that_was_cut_off_is_taken_up_again(tmp_path: Path):
     again(Limits(trials=1))
 
     assert [state for kind, state in again.states() if kind == "profile"] == ["interrupted", "complete"]
+
+
+def test_a_host_where_the_hook_does_not_fit_is_told_of_once_and_booted_for_no_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(_path: Path) -> DraftLogPlace:
+        raise UnitUnsupportedError("it may not write below /run (ProtectSystem=strict)")
+
+    night = ProfiledNight(tmp_path)
+    monkeypatch.setattr(night.deployment, "find_draft_log", refuse)
+    night(Limits(trials=2))
+
+    assert "profile" not in [kind for kind, _ in night.states()]
+    assert sum(trial.is_counted for trial in night.trials) == 2
+    said = "no profile boot, so accept lengths are learned from trials alone: it may not write below /run"
+    assert sum(note.startswith(said) for note in night.notes()) == 1
+
+
+def test_what_the_hook_has_said_is_told(tmp_path: Path):
+    def fail(_night: ProfiledNight) -> tuple[AcceptLengthTable, ...]:
+        raise MeasurementError("the server answered and logged no draft")
+
+    night = ProfiledNight(tmp_path, profile=fail)
+    line = "autotune draft hook steps aside: this SGLang has no sglang.srt.speculative.ddtree_worker"
+    night.deployment.fates = [Fate(), Fate(log={0.0: f"[TP0] {line}"})]
+    night(Limits(trials=1))
+
+    assert f"accept lengths are learned from trials alone: {line}" in night.notes()
+
+
+def test_a_host_that_was_lost_while_drafts_were_logged_is_not_taken_for_a_bad_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(night: ProfiledNight) -> tuple[AcceptLengthTable, ...]:
+        def lost() -> None:
+            raise LeaseLostError("the host has put the baseline back")
+
+        monkeypatch.setattr(night.deployment, "poll", lost)
+        raise MeasurementError("the log of drafts cannot be read: No such file or directory")
+
+    night = ProfiledNight(tmp_path, profile=fail)
+    with pytest.raises(LeaseLostError):
+        night(Limits(trials=1))
+    monkeypatch.undo()
+
+    assert ("profile", "interrupted") in night.states()
 
 
 def test_a_broken_disk_ends_the_night(tmp_path: Path):
