@@ -7,6 +7,7 @@ at C=1 and at C=32, and pass@1 where the study has a third objective; the accept
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -140,10 +141,18 @@ def _read(trial: FrozenTrial, settings: StudySettings, space: SearchSpace) -> Tr
     state = _STATES[trial.state]
     if state is TrialState.COMPLETE and any(value > 0 for value in trial.constraints.values()):
         state = TrialState.INFEASIBLE
-    record = TrialRecord(trial.number, TrialKind.BASELINE if is_baseline else TrialKind.SEARCH, state, configuration)
+    kind = TrialKind.BASELINE if is_baseline else TrialKind.SEARCH
+    if trial.values and not _are_measurements(trial.values):
+        return TrialRecord(trial.number, kind, TrialState.FAILED, configuration)
+    record = TrialRecord(trial.number, kind, state, configuration)
     if not trial.values:
         return record
     return _with_values(record, trial.values, trial.user_attrs, settings)
+
+
+def _are_measurements(values: Sequence[float]) -> bool:
+    """Whether both speeds are above 0 and nothing is infinite: Optuna takes other values too, but nothing runs like that."""
+    return all(math.isfinite(value) for value in values) and all(value > 0 for value in values[: len(CONCURRENCIES)])
 
 
 def _with_values(
@@ -152,11 +161,11 @@ def _with_values(
     """Return a trial with its values as figures: the speed of a concurrency stands for each of its cells."""
     speeds = dict(zip(CONCURRENCIES, values, strict=False))
     length = attributes.get(ACCEPT_LENGTH)
-    figure = Figure(float(length), 1) if isinstance(length, int | float) and length >= 1 else None
+    figure = Figure(float(length), 1) if isinstance(length, int | float) and 1 <= length < math.inf else None
     cells = tuple(
         _make_cell(cell, speeds[cell.concurrency], figure)
         for cell in expected_cells(settings)
-        if cell.concurrency in speeds and speeds[cell.concurrency] > 0
+        if cell.concurrency in speeds
     )
     c1, c32, *rest = (Figure(value, 1) for value in values)
     return TrialRecord(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections.abc import Mapping
@@ -174,3 +175,19 @@ def test_what_a_loop_of_ones_own_adds_is_no_trial_of_autotune(stored: Path):
 
     assert len(view.trials) == before
     assert all(isinstance(trial.state, TrialState) for trial in view.trials)
+
+
+@pytest.mark.parametrize("bad", [[math.inf, 100.0], [10.0, 0.0], [-1.0, 100.0], [10.0, 100.0, math.inf]])
+@pytest.mark.parametrize("place", [0, 2])
+def test_values_that_nothing_runs_at_teach_nothing(bad: list[float], place: int):
+    """case 39: Optuna keeps infinite, zero and negative values as complete."""
+    study = make(objectives=len(bad))
+    good = [10.0, 100.0, 0.5][: len(bad)]
+    for number in range(5):
+        trial = ask(study)
+        trial.set_user_attr("accept_length", math.inf if number == place + 1 else 3.0)
+        study.tell(trial, bad if number == place else good)
+
+    first, second = study.trials[:2]
+    assert (first.params == second.params) is (place == 0), "a baseline that was not measured is asked for again"
+    assert ask(study).params != study.trials[1].params
