@@ -45,8 +45,10 @@ class Encoding:
         arm: code of the arm; shape (rows,).
         arm_names: by code; ``None`` for what belongs to no arm.
         is_plain: plain decoding; shape (rows,).
-        budget: draft nodes that can be accepted: a chain ends with its block; ``None`` where the space has no budget.
-        block: tokens drafted per step, the committed one included; ``None`` where it is not known.
+        budget: draft nodes that can be accepted: a chain ends with its block; ``None`` where the space has no budget, or one
+            of its values is below 0 and so no number of nodes.
+        block: tokens drafted per step, the committed one included; ``None`` where it is not known, or one of its values is
+            below 1 and so no number of tokens.
     """
 
     def __init__(self, space: SearchSpace) -> None:
@@ -98,20 +100,22 @@ class Encoding:
 
     def _find_block(self, configurations: Sequence[Configuration]) -> Vector | None:
         """Return the block of every configuration: a parameter, or a constant that is stated with every boot."""
-        if isinstance(self.space.parameters.get(BLOCK), IntParameter) or self._is_whole(BLOCK):
+        if self._counts(BLOCK, 1):
             return np.array([configuration[BLOCK] for configuration in configurations], dtype=np.float64)
         derived = self.space.derived.get(BLOCK)
-        if derived is not None and isinstance(derived.value, int):
+        if derived is not None and isinstance(derived.value, int) and derived.value >= 1:
             return np.full(len(configurations), float(derived.value))
         return None
 
-    def _is_whole(self, name: str) -> bool:
-        """Whether a parameter is a choice of whole numbers only."""
+    def _counts(self, name: str, least: int) -> bool:
+        """Whether all values of a parameter are whole numbers from ``least`` on; servers use others for off and automatic."""
         parameter = self.space.parameters.get(name)
-        return isinstance(parameter, ChoiceParameter) and all(isinstance(value, int) for value in parameter.choices)
+        if isinstance(parameter, IntParameter):
+            return parameter.low >= least
+        return parameter is not None and all(isinstance(value, int) and value >= least for value in parameter.choices)
 
     def _find_budget(self, configurations: Sequence[Configuration]) -> Vector | None:
-        if not (isinstance(self.space.parameters.get(BUDGET), IntParameter) or self._is_whole(BUDGET)):
+        if not self._counts(BUDGET, 0):
             return None
         budget = np.array([configuration[BUDGET] for configuration in configurations], dtype=np.float64)
         if self.block is not None and TOPK in self.space.parameters:
