@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from autotune.deployment.host import CommandOutput
+from autotune.servers.base import load_hook
 from tests.host.container import Container
 from tests.host.inside_host import InsideHost
 from tests.host.systemd_study import BASELINE_LAUNCH, TRIAL, open_systemd
@@ -51,10 +52,13 @@ def main() -> None:
     init_pid, folder, lease_s, limit, last = sys.argv[1:]
     host = DeadlyHost(cast("Container", Entrance(int(init_pid))), int(limit))
     with open_systemd(host, Path(folder), lease_s=float(lease_s)) as deployment:
+        launch = BASELINE_LAUNCH if last == "baseline" else TRIAL
+        if last == "profile":
+            launch = load_hook(TRIAL, deployment.find_draft_log(Path(folder) / "drafts.jsonl"), 4)
         deployment.stop()
-        deployment.start(BASELINE_LAUNCH if last == "baseline" else TRIAL, Path(folder) / "boot.log")
+        deployment.start(launch, Path(folder) / "boot.log")
         print("started", flush=True)
-        if last in {"baseline", "trial"}:
+        if last in {"baseline", "profile", "trial"}:
             time.sleep(1000)
         deployment.restore()
     print(host.changes, flush=True)

@@ -17,6 +17,9 @@ PORT: Final = 30000
 PROGRAM: Final = "/usr/local/lib/sglang/launch_server.py"
 BASELINE: Final = ("--speculative-algorithm", "DDTREE", "--speculative-ddtree-budget", "16")
 BLOCK: Final = ("--speculative-num-draft-tokens", "16")
+SITE: Final = "/opt/site"
+"""Goes on the ``PYTHONPATH`` of a service whose server is to have a DDTree worker, and a ``sitecustomize`` of its own."""
+OWN_SITE_LINE: Final = "the site of this server was set up"
 ADMIN_DROP_IN: Final = f"{UNIT_PATH}.d/10-limits.conf"
 
 STAND_IN_COMMAND: Final = ("/usr/bin/python3", PROGRAM, "--host", "0.0.0.0", "--port", str(PORT), "--enable-metrics")
@@ -60,6 +63,15 @@ def install_stand_ins(container: Container) -> None:
     """Put the stand-in server and the stand-in nvidia-smi on a host's disk."""
     container.put(PROGRAM, (_HERE / "stand_in_server.py").read_bytes(), 0o755)
     container.put("/usr/local/bin/nvidia-smi", (_HERE / "stand_in_nvidia_smi.sh").read_bytes(), 0o755)
+
+
+def install_worker(container: Container) -> None:
+    """Put a package with the stand-in for a DDTree worker on a host's disk, beside a module that Python loads at its start."""
+    package = f"{SITE}/sglang/srt/speculative"
+    for folder in (package, f"{SITE}/sglang/srt", f"{SITE}/sglang"):
+        container.put(f"{folder}/__init__.py", "")
+    container.put(f"{package}/ddtree_worker.py", (_HERE / "stand_in_worker.py").read_bytes())
+    container.put(f"{SITE}/sitecustomize.py", f"import sys; print({OWN_SITE_LINE!r}, file=sys.stderr)\n")
 
 
 def start_service(container: Container, unit: str, *, timeout_s: float = 60.0) -> None:

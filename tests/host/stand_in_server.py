@@ -3,11 +3,14 @@
 Runs on a test host with the system's Python and nothing else. ``/etc/stand-in-server.json`` holds a list of rules such
 as ``{"fault": "crash", "budgets": [0]}``; the first whose ``budgets`` fit the server's own (0 is plain decoding; without
 ``budgets`` all do) and whose ``times`` are not used up decides what goes wrong. Faults: see :class:`Fault`.
+Where it finds a package ``sglang``, each of its steps passes by the worker of that, see ``stand_in_worker.py``.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
 import json
 import os
 import signal
@@ -27,6 +30,7 @@ ESCAPE: Final = Path("/sys/fs/cgroup/escaped")
 GPUS: Final = 2
 HELD_MB: Final = 80000
 ESCAPEE_LIFE_S: Final = 900
+WORKER: Final = "sglang.srt.speculative.ddtree_worker"
 
 _OUT_OF_MEMORY: Final = """Scheduler hit an exception: Traceback (most recent call last):
   File "/opt/sglang/srt/model_executor/cuda_graph_runner.py", line 391, in capture
@@ -141,6 +145,9 @@ class Engine:
         self.step_s = 0.004 + 0.00002 * self.budget + (rule.seconds if rule.fault is Fault.SLOW_STEPS else 0.0)
         self.is_ready = False
         self._lock = threading.Lock()
+        self._module: Any = importlib.import_module(WORKER) if importlib.util.find_spec("sglang") else None
+        self._worker = self._module and self._module.DDTreeWorker(0, self.budget)
+        self._begun = 0
         self.running = self.generated = self.prompted = self.verified = 0
 
     def count(self, *, running: int = 0, generated: int = 0, prompted: int = 0, verified: int = 0) -> None:
@@ -150,6 +157,26 @@ class Engine:
             self.generated += generated
             self.prompted += prompted
             self.verified += verified
+
+    def begin(self, prompt: str) -> Any:
+        """Return a request as the worker knows it; ``None`` where there is no worker."""
+        with self._lock:
+            self._begun += 1
+            return self._module and self._module.Request(f"request-{self._begun}", max(len(prompt) // 4, 1))
+
+    def draft(self, request: Any) -> None:
+        """Let the worker draft for a request."""
+        if request is not None:
+            with self._lock:
+                self._worker.take_step(request)
+
+    def commit(self, request: Any, tokens: int) -> None:
+        """Let a request go on by so many tokens, or end it with none."""
+        if request is not None:
+            with self._lock:
+                text = request.output_ids
+                text += [self._module.token_at(len(text) + more) for more in range(tokens)]
+                request.is_over = not tokens
 
     def describe(self) -> dict[str, Any]:
         """Return what ``/server_info`` says."""
@@ -220,14 +247,18 @@ class Handler(BaseHTTPRequestHandler):
         """Yield the number of tokens of each step."""
         engine = self.engine
         engine.count(running=1, prompted=len(prompt) // 4)
+        request = engine.begin(prompt)
         try:
             while count > 0:
+                engine.draft(request)
                 time.sleep(engine.step_s)
                 step = min(engine.tokens_per_step, count)
                 count -= step
+                engine.commit(request, step)
                 engine.count(generated=step, verified=1 if engine.budget else 0)
                 yield step
         finally:
+            engine.commit(request, 0)
             engine.count(running=-1)
 
     def chat(self, body: dict[str, Any]) -> None:

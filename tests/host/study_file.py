@@ -26,6 +26,7 @@ def render_study(
     server: Mapping[str, object] | None = None,
     evaluation: bool = False,
     output_tokens: int = 32,
+    profile: bool = False,
 ) -> str:
     """Return a study file.
 
@@ -38,6 +39,7 @@ def render_study(
         server: keys of ``[server]`` to add or to replace.
         evaluation: whether coding problems are asked.
         output_tokens: of each answer.
+        profile: whether drafts are to be logged.
     """
     deployed: dict[str, object] = {"kind": "systemd", "unit": UNIT, "lease_s": 30.0, "gpu_idle_mb": 1000}
     if place is not Place.ON_HOST:
@@ -71,6 +73,7 @@ def render_study(
         "[benchmark]",
         *_render_keys({"output_tokens": output_tokens, "repeats": 1, "warmup_requests": 1}),
         *cells,
+        *(["[profile]", "enabled = true"] if profile else []),
         "[pruning]",
         "enabled = false",
         "[objectives]",

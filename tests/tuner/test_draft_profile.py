@@ -76,15 +76,16 @@ def test_what_was_logged_before_a_cell_does_not_count_for_it(tmp_path: Path):
     """The server's own warm-up and probes are in the log too."""
     sent: list[int] = []
 
-    def line(rid: str, position: int) -> bytes:
+    def log(rid: str, position: int) -> bytes:
         draft = {"tokens": [[1, 2]] * 15, "logprobs": [[-0.1, -3.0]] * 15}
-        return json.dumps({"rid": rid, "committed": [1], "position": position, **draft}).encode() + b"\n"
+        lines = [{"rid": rid, "committed": [1], "position": position, **draft}, {"rid": rid, "committed": [1, 1]}]
+        return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
-    logged = [line("probe", 4)]
+    logged = [log("probe", 4)]
 
     class Logging:
         def measure_cell(self, cell: CellSettings) -> Any:
-            logged.append(line(f"cell {cell.context}", cell.context))
+            logged.append(log(f"cell {cell.context}", cell.context))
             sent.append(cell.context)
 
     def fetch(path: Path) -> int:
