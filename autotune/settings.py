@@ -399,9 +399,9 @@ class PruningSettings(_Section):
 
     enabled: Switch = Field(True, description="Stop trials that cannot reach the front any more.")
     threshold: Share = Field(
-        0.1,
+        0.05,
         description="A trial is stopped after a stage when the model gives its configuration less than this chance to be on "
-        "the front.",
+        "the front by 2 % at least, times the share of its measuring time that is still ahead.",
     )
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotune import pruning
-from autotune.pruning import MIN_HISTORY, decide
+from autotune.pruning import MIN_HISTORY, decide, share_ahead
 from autotune.search_space import search_space_of
 from autotune.settings import PruningSettings, StudySettings
 from autotune.trial import CellMeasurement, Configuration, TrialKind, TrialRecord, TrialState
@@ -226,6 +226,51 @@ def test_without_accept_lengths_one_speed_says_little_of_the_other():
 
     assert not judge(make_cell(32, c32, accept_length=None), history=silent).prune
     assert judge(make_cell(32, c32, accept_length=None), make_cell(1, c1, accept_length=None), history=silent).prune
+
+
+def timed(number: int, *durations_s: float, judging_s: float = 0.0, **changes: object) -> TrialRecord:
+    """A trial whose cells at C=32 and C=1 took so long, and its coding evaluation."""
+    trial = measured(number, 8)
+    cells = tuple(replace(cell, duration_s=each) for cell, each in zip(trial.cells, durations_s, strict=True))
+    evaluation = None if trial.evaluation is None else replace(trial.evaluation, duration_s=judging_s)
+    return replace(trial, cells=cells, evaluation=evaluation, **changes)  # type: ignore[arg-type]
+
+
+def test_what_is_ahead_is_the_share_of_time_that_complete_trials_spent_on_what_is_missing():
+    first = measured(0, 8).cells[0]
+    history = [timed(1, 10.0, 30.0, judging_s=40.0), timed(2, 20.0, 60.0, judging_s=40.0)]
+    pruned = timed(3, 900.0, 900.0, state=TrialState.PRUNED)
+
+    assert share_ahead(open_trial(first), [*history, pruned]) == pytest.approx((30 + 60 + 80) / 200)
+    assert share_ahead(open_trial(*measured(0, 8).cells), history) == pytest.approx(80 / 200)
+    assert share_ahead(open_trial(first), [pruned]) == 1.0
+
+
+def test_the_same_chance_stops_a_trial_early_and_not_near_its_end():
+    """Little is saved there, and what is lost is the same."""
+    cell = make_cell(32, 0.93 * speeds(24)[1], accept_length=LAW[24])
+    chance = judge(cell).chance
+    assert chance is not None
+    cells = {index: item.cell for index, item in enumerate(HISTORY[0].cells)}
+    first = next(index for index, each in cells.items() if each == cell.cell)
+
+    def with_times(first_s: float, rest_s: float) -> list[TrialRecord]:
+        return [
+            replace(
+                trial,
+                evaluation=None,
+                cells=tuple(
+                    replace(item, duration_s=first_s if index == first else rest_s)
+                    for index, item in enumerate(trial.cells)
+                ),
+            )
+            for trial in HISTORY
+        ]
+
+    rule = make_settings(pruning=PruningSettings(threshold=min(1.0, 2 * chance)))
+
+    assert judge(cell, history=with_times(1.0, 99.0), settings=rule).prune
+    assert not judge(cell, history=with_times(99.0, 1.0), settings=rule).prune
 
 
 def test_optunas_pruning_is_not_even_imported():

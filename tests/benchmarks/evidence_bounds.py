@@ -30,8 +30,9 @@ from autotune.errors import SearchSpaceError
 from autotune.objectives import CONCURRENCIES, expected_cells, weight
 from autotune.sampling.base import AcceptLengthEvidence, History, Sampler
 from autotune.sampling.greybox import model, standing
-from autotune.sampling.greybox.boots import Boot, accept_cells
+from autotune.sampling.greybox.boots import Boot
 from autotune.sampling.greybox.encoding import Encoding
+from autotune.sampling.greybox.filling import accept_cells
 from autotune.sampling.greybox.sampler import GreyboxSampler
 from autotune.sampling.greybox.standing import Standing
 from autotune.settings import SamplerSettings

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from autotune.sampling.greybox.encoding import Flags, Matrix, Vector
 from autotune.sampling.greybox.model import Forecast
@@ -21,7 +21,6 @@ from autotune.settings import ExportSettings
 Point = tuple[float, float]
 
 _NODES: Final = 9
-_SHARES: Final = 128
 _SMALLEST: Final = 1e-6
 """Deviations below it are taken for it: nothing is known better."""
 
@@ -62,26 +61,15 @@ def expected_hypervolume_improvement(forecast: Forecast, front: Sequence[Point],
     return total
 
 
-def chance_to_enter(forecast: Forecast, front: Sequence[Point]) -> Vector:
-    """Return how likely each configuration is dominated by no point of the front; shape (n,).
-
-    Between two points of the front a configuration must be faster at C=32 than the right one of them.
+def chance_ahead(draws: Matrix, least: float) -> float:
+    """Return how often the first of several configurations is ahead of each other one at either concurrency.
 
     Args:
-        forecast: log ratios to the baseline.
-        front: ratios of points that do not dominate each other, first value ascending; may be empty.
+        draws: joint draws of log speeds, the first configuration's first; shape (draws, configurations, 2).
+        least: by how much in logs it must be ahead to count.
     """
-    own = np.maximum(forecast.own, _SMALLEST)
-    logs = np.log(np.array(front, dtype=np.float64).reshape(-1, 2))
-    total = np.zeros(len(forecast.shared))
-    # A chance jumps where an expectation bends, so equal shares of the common error are averaged instead.
-    for node in ndtri((np.arange(_SHARES) + 0.5) / _SHARES):
-        means = forecast.mean + node * forecast.shared[:, None]
-        below = ndtr((logs[:, 0] - means[:, :1]) / own[:, :1])
-        above = ndtr((means[:, 1:] - logs[:, 1]) / own[:, 1:])
-        strips = np.diff(below, axis=1, prepend=0.0, append=1.0)
-        total += np.sum(strips[:, :-1] * above, axis=1) + strips[:, -1]
-    return total / _SHARES
+    is_behind = np.all(draws[:, 1:] + least >= draws[:, :1], axis=2)
+    return float(np.mean(~np.any(is_behind, axis=1)))
 
 
 def _expected_excess(mean: Vector, deviation: Vector, limits: Vector) -> Matrix:

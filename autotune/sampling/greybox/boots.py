@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,7 @@ from autotune.drift import find_drifts
 from autotune.objectives import CONCURRENCIES, expected_cells, latest, weight
 from autotune.sampling.base import History
 from autotune.sampling.greybox.encoding import Encoding
-from autotune.sampling.greybox.filling import Filling
+from autotune.sampling.greybox.filling import Filling, Shown
 from autotune.settings import StudySettings
 from autotune.trial import Cell, CellMeasurement, TrialState
 
@@ -27,7 +27,8 @@ class Boot:
         trial: its number.
         row: of its configuration.
         log_speeds: logs of tokens/s at C=1 and C=32, weighted over contexts; ``None`` where no cell was measured.
-        deviations: of the noise that is known of each log speed, boots aside: between rounds, for missing cells, for drift.
+        deviations: of the noise that is known of each log speed, boots aside: between rounds, for missing cells beside what
+            their accept length leaves open, for drift.
         log_accept_length: mean over the contexts; ``None`` with plain decoding or where the server does not say.
         accept_deviation: likewise of the accept length.
         is_whole: whether every cell was measured.
@@ -51,9 +52,12 @@ def read_boots(history: History, encoding: Encoding) -> tuple[Boot, ...]:
     if history.baseline is None:
         return ()
     settings = history.settings
-    whole = [latest(trial.cells) for trial in history.trials if trial.state is TrialState.COMPLETE]
-    speed_filling = _find_filling(map(_log_speeds, whole), expected_cells(settings), settings)
-    accept_filling = _find_filling(map(_log_accept_lengths, whole), accept_cells(settings), settings)
+    whole = [
+        Shown.of(latest(trial.cells), row, encoding)
+        for trial in history.trials
+        if trial.state is TrialState.COMPLETE and (row := encoding.row(trial.configuration)) is not None
+    ]
+    filling = Filling(whole, settings)
     drifts = find_drifts(history.trials)
     boots = []
     for trial in history.trials:
@@ -61,9 +65,11 @@ def read_boots(history: History, encoding: Encoding) -> tuple[Boot, ...]:
         if not trial.state.counts or row is None or not trial.cells:
             continue
         cells = latest(trial.cells)
+        shown = Shown.of(cells, row, encoding)
         drift = _DRIFT if trial.number in drifts else 0.0
-        speeds = [_speed(cells, concurrency, speed_filling, settings) for concurrency in CONCURRENCIES]
-        accept, accept_deviation = _accept_length(cells, accept_filling, settings)
+        speeds = [filling.speed(shown, concurrency) for concurrency in CONCURRENCIES]
+        inside = [_deviation_inside(cells, concurrency, settings) for concurrency in CONCURRENCIES]
+        accept, accept_deviation = filling.accept_length(shown)
         if all(speed is None for speed, _ in speeds):
             continue
         boots.append(
@@ -71,8 +77,8 @@ def read_boots(history: History, encoding: Encoding) -> tuple[Boot, ...]:
                 trial.number,
                 row,
                 (speeds[0][0], speeds[1][0]),
-                (math.hypot(speeds[0][1], drift), math.hypot(speeds[1][1], drift)),
-                None if encoding.is_plain[row] else accept,
+                (math.hypot(speeds[0][1], inside[0], drift), math.hypot(speeds[1][1], inside[1], drift)),
+                accept,
                 accept_deviation,
                 all(cell in cells for cell in expected_cells(settings)),
             )
@@ -80,32 +86,11 @@ def read_boots(history: History, encoding: Encoding) -> tuple[Boot, ...]:
     return tuple(boots)
 
 
-def _find_filling(boots: Iterable[Mapping[Cell, float]], cells: Sequence[Cell], settings: StudySettings) -> Filling:
-    """Return what the boots that know all cells tell of those that do not."""
-    return Filling([boot for boot in boots if all(cell in boot for cell in cells)], settings)
-
-
-def _log_speeds(cells: Mapping[Cell, CellMeasurement]) -> dict[Cell, float]:
-    return {cell: math.log(item.decode_tokens_per_s.value) for cell, item in cells.items()}
-
-
-def _log_accept_lengths(cells: Mapping[Cell, CellMeasurement]) -> dict[Cell, float]:
-    """Return the logs of the accept lengths that are known."""
-    return {cell: math.log(item.accept_length.value) for cell, item in cells.items() if item.accept_length is not None}
-
-
-def _speed(
-    cells: Mapping[Cell, CellMeasurement], concurrency: int, filling: Filling, settings: StudySettings
-) -> tuple[float | None, float]:
-    """Return the log speed at one concurrency, with its known deviation."""
-    wanted = [cell for cell in expected_cells(settings) if cell.concurrency == concurrency]
-    known = {cell: log for cell, log in _log_speeds(cells).items() if cell in wanted}
-    if not known:
-        return None, 0.0
-    value, deviation = filling.fill(known, wanted)
-    total = sum(weight(cell, settings) for cell in known)
-    inside = sum((weight(cell, settings) / total) ** 2 * _round_variance(cells[cell]) for cell in known)
-    return value, math.hypot(math.sqrt(inside), deviation)
+def _deviation_inside(cells: Mapping[Cell, CellMeasurement], concurrency: int, settings: StudySettings) -> float:
+    """Return the deviation of the log speed at one concurrency from the noise inside the boot; 0 without any cell."""
+    known = [cell for cell in expected_cells(settings) if cell.concurrency == concurrency and cell in cells]
+    total = math.fsum(weight(cell, settings) for cell in known)
+    return math.sqrt(sum((weight(cell, settings) / total) ** 2 * _round_variance(cells[cell]) for cell in known))
 
 
 def _round_variance(cell: CellMeasurement) -> float:
@@ -115,22 +100,3 @@ def _round_variance(cell: CellMeasurement) -> float:
         return 0.0
     mean = sum(logs) / len(logs)
     return sum((log - mean) ** 2 for log in logs) / (len(logs) - 1) / len(logs)
-
-
-def _accept_length(
-    cells: Mapping[Cell, CellMeasurement], filling: Filling, settings: StudySettings
-) -> tuple[float | None, float]:
-    """Return the log accept length over the contexts of the busiest cells, with its known deviation.
-
-    It does not depend on concurrency, so cells of both are pooled.
-    """
-    wanted = accept_cells(settings)
-    known = {cell: log for cell, log in _log_accept_lengths(cells).items() if cell in wanted}
-    return filling.fill(known, wanted) if known else (None, 0.0)
-
-
-def accept_cells(settings: StudySettings) -> tuple[Cell, ...]:
-    """Return the cells whose accept lengths are pooled: those at contexts that are measured at the highest concurrency."""
-    cells = expected_cells(settings)
-    contexts = {cell.context for cell in cells if cell.concurrency == CONCURRENCIES[-1]}
-    return tuple(cell for cell in cells if cell.context in contexts)

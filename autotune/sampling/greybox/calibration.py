@@ -65,7 +65,8 @@ def look_back(history: History, space: SearchSpace) -> tuple[Foresight, ...]:
         for axis, concurrency in enumerate(CONCURRENCIES):
             log_speed = boot.log_speeds[axis]
             if log_speed is not None:
-                width = math.hypot(float(known.deviation[0, axis]), model.noise[axis], boot.deviations[axis])
+                own = math.hypot(boot.deviations[axis], boot.accept_deviation)
+                width = math.hypot(float(known.deviation[0, axis]), model.noise[axis], own)
                 expected = float(known.mean[0, axis])
                 found.append(
                     Foresight(

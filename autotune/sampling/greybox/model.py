@@ -237,7 +237,9 @@ def _told_curve(told: Mapping[int, tuple[float, float]], encoding: Encoding) -> 
 
 
 def _find_nearest(known: Matrix, asked: Matrix) -> Rows:
-    """Return for each point asked for the index of the nearest known one."""
+    """Return for each point asked for the index of the nearest known one; the first where all points are the same."""
+    if not known.shape[1]:
+        return np.zeros(len(asked), dtype=np.intp)
     from scipy.spatial import KDTree  # noqa: PLC0415  # only evidence needs it
 
     return np.asarray(KDTree(known).query(asked)[1], dtype=np.intp)
@@ -266,7 +268,9 @@ def _fit_step(
 def _fit_speed(boots: Sequence[Boot], axis: int, encoding: Encoding) -> _Part:
     """Fit the negative log speed at one concurrency."""
     known = [
-        (boot.row, -speed, boot.deviations[axis]) for boot in boots if (speed := boot.log_speeds[axis]) is not None
+        (boot.row, -speed, math.hypot(boot.deviations[axis], boot.accept_deviation))
+        for boot in boots
+        if (speed := boot.log_speeds[axis]) is not None
     ]
     seen = np.array([row for row, _, _ in known], dtype=np.intp)
     targets = np.array([value for _, value, _ in known])

@@ -18,8 +18,9 @@ import numpy as np
 from autotune.errors import SearchSpaceError
 from autotune.objectives import latest, weight
 from autotune.sampling.base import History
-from autotune.sampling.greybox.boots import Boot, accept_cells
+from autotune.sampling.greybox.boots import Boot
 from autotune.sampling.greybox.encoding import BLOCK, Encoding
+from autotune.sampling.greybox.filling import accept_cells
 from autotune.settings import StudySettings
 from autotune.trial import Cell, CellMeasurement, Configuration
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from autotune.pareto import hypervolume
 from autotune.sampling.greybox.acquisition import (
     Point,
-    chance_to_enter,
+    chance_ahead,
     expected_hypervolume_improvement,
     expected_merit_improvement,
     keep_front,
@@ -105,36 +105,27 @@ def test_what_surely_loses_at_one_concurrency_is_never_recommended():
     assert gains[0] < 1e-9
 
 
-@pytest.mark.parametrize("front", [(), FRONT[:1], FRONT])
-@pytest.mark.parametrize(
-    ("c1", "c32", "shared", "own"),
-    [
-        (0.1, 0.1, 0.1, (0.05, 0.05)),
-        (0.2, 0.0, 0.02, (0.2, 0.1)),
-        (0.0, 0.0, 0.15, (0.01, 0.01)),
-        (-0.2, 0.3, 0, (0.1, 0.2)),
-    ],
-)
-def test_the_chance_to_enter_the_front_is_the_share_of_draws_that_nothing_dominates(front, c1, c32, shared, own):
-    known = forecast(c1, c32, shared, own)
-    rng = np.random.default_rng(1)
-    z = rng.standard_normal((40_000, 3))
-    points = np.exp(known.mean[0] + known.shared[0] * z[:, :1] + known.own[0] * z[:, 1:])
-    enters = (
-        np.all([(points[:, 0] > x) | (points[:, 1] > y) for x, y in front], axis=0) if front else np.ones(len(points))
+def worlds(*rows: list[tuple[float, float]]) -> np.ndarray:
+    """Log speeds of some configurations, the judged one first, in each of some worlds."""
+    return np.array(rows)
+
+
+def test_the_chance_ahead_is_the_share_of_worlds_in_which_no_other_is_as_fast_at_both():
+    draws = worlds(
+        [(0.1, 0.2), (0.2, 0.1), (0.0, 0.3)],  # each other is slower at one concurrency
+        [(0.1, 0.2), (0.2, 0.3), (0.0, 0.3)],  # the second beats it
+        [(0.1, 0.2), (0.1, 0.2), (0.0, 0.0)],  # as fast is enough to beat it
+        [(0.4, 0.0), (0.3, 0.9), (0.3, 0.9)],
     )
 
-    assert chance_to_enter(known, front)[0] == pytest.approx(np.mean(enters), abs=0.01)
+    assert chance_ahead(draws, 0.0) == 0.5
 
 
-def test_a_certain_point_enters_the_front_or_does_not():
-    def chance(c1: float, c32: float) -> float:
-        return float(chance_to_enter(forecast(math.log(c1), math.log(c32), 0.0, (0.0, 0.0)), FRONT)[0])
+def test_what_is_ahead_by_less_than_counts_is_not_ahead():
+    draws = worlds([(0.10, 0.0), (0.09, 0.3)], [(0.10, 0.0), (0.07, 0.3)])
 
-    assert [chance(1.2, 1.1), chance(1.2, 0.97), chance(1.4, 0.5), chance(0.5, 1.39), chance(0.5, 1.41)] == [
-        1,
-        0,
-        1,
-        0,
-        1,
-    ]
+    assert [chance_ahead(draws, 0.02), chance_ahead(draws, 0.05), chance_ahead(draws, 0.0)] == [0.5, 0.0, 1.0]
+
+
+def test_alone_a_configuration_is_ahead():
+    assert chance_ahead(worlds([(-9.0, -9.0)]), 0.02) == 1.0
