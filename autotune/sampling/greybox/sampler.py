@@ -31,6 +31,9 @@ _SHORTLIST: Final = 8_000
 _CAUTION: Final = 2
 """Power of the probability that a boot works: one that does not uses up a trial and leaves less to choose by."""
 
+_SEED: Final = 1
+"""The same draw at every look, so that a study that is resumed comes to the same end."""
+
 _BEST: Final = 8
 _NEAR: Final = 250
 
@@ -74,11 +77,11 @@ class GreyboxSampler:
             return None
         if find_opening(history, measured, candidates, encoding) is not None:
             return None
-        feasible = predict_feasible(history, encoding, candidates)
         export = history.settings.export
-        remaining = find_remaining(standing, candidates, feasible, export)
-        if not remaining.is_nothing:
-            return None
+        for rows in _find_looks(candidates):
+            remaining = find_remaining(standing, rows, predict_feasible(history, encoding, rows), export)
+            if not remaining.is_nothing:
+                return None
         return (
             f"nothing is left to win: what was not measured is expected to add {math.expm1(remaining.merit):.1%} to what "
             f"the rule {export.rule!r} recommends and {remaining.area:.1%} to the area below the front, and less than "
@@ -105,6 +108,13 @@ class GreyboxSampler:
         left = np.ones(len(encoding), dtype=np.bool_)
         left[sorted(find_settled(history, encoding) | busy)] = False
         return np.flatnonzero(left)
+
+
+def _find_looks(candidates: Rows) -> tuple[Rows, ...]:
+    """Return the rows to look at in turn: what a draw of a large space may win is enough to go on, only all of it to end."""
+    if len(candidates) <= _SHORTLIST:
+        return (candidates,)
+    return np.sort(np.random.default_rng(_SEED).choice(candidates, _SHORTLIST, replace=False)), candidates
 
 
 def _choose(standing: Standing, history: History, busy: Rows, candidates: Rows, rng: random.Random) -> int:
