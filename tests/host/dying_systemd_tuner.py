@@ -31,17 +31,18 @@ class Entrance:
 
 
 class DeadlyHost(InsideHost):
-    """Kills its process before the nth fenced command."""
+    """Kills its process before the nth fenced command, of those that name something."""
 
-    def __init__(self, container: Container, limit: int) -> None:
+    def __init__(self, container: Container, limit: int, named: str) -> None:
         super().__init__(container)
         self.limit = limit
+        self.named = named
         self.changes = 0
 
     def run(
         self, command: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, is_idempotent: bool = False
     ) -> CommandOutput:
-        if "fence" in command[:4] and "restart" not in command:
+        if "fence" in command[:4] and "restart" not in command and self.named in " ".join(command):
             if self.changes == self.limit:
                 os.kill(os.getpid(), signal.SIGKILL)
             self.changes += 1
@@ -50,7 +51,8 @@ class DeadlyHost(InsideHost):
 
 def main() -> None:
     init_pid, folder, lease_s, limit, last = sys.argv[1:]
-    host = DeadlyHost(cast("Container", Entrance(int(init_pid))), int(limit))
+    named = "draft-hook" if limit.startswith("hook:") else ""
+    host = DeadlyHost(cast("Container", Entrance(int(init_pid))), int(limit.removeprefix("hook:")), named)
     with open_systemd(host, Path(folder), lease_s=float(lease_s)) as deployment:
         launch = BASELINE_LAUNCH if last == "baseline" else TRIAL
         if last == "profile":

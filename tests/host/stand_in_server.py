@@ -146,7 +146,7 @@ class Engine:
         self.is_ready = False
         self._lock = threading.Lock()
         self._module: Any = importlib.import_module(WORKER) if importlib.util.find_spec("sglang") else None
-        self._worker = self._module and self._module.DDTreeWorker(0, self.budget)
+        self._worker: Any = self._module and self._module.DDTreeWorker(0, self.budget)
         self._begun = 0
         self.running = self.generated = self.prompted = self.verified = 0
 

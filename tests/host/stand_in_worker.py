@@ -62,7 +62,7 @@ class Tensor:
         pairs = [list(zip(mine, theirs, strict=True)) for mine, theirs in zip(self.data, other.data, strict=True)]
         return Tensor([[[value - one for value in row] for row, (one,) in rows] for rows in pairs])
 
-    def clamp(self, low: float, high: float) -> Tensor:
+    def clamp(self, low: Any, high: Any) -> Tensor:
         """Return it with all numbers between two."""
         return Tensor([[[min(max(value, low), high) for value in row] for row in rows] for rows in self.data])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +15,7 @@ from autotune.deployment.hook_fit import find_hook_folder
 from autotune.deployment.host import Host
 from autotune.deployment.placed_hook import read_sandbox
 from autotune.deployment.ssh import SshHost
-from autotune.errors import HostError, MeasurementError, UnitUnsupportedError
+from autotune.errors import MeasurementError, RestoreError, SshError, UnitUnsupportedError
 from autotune.replay.draft_log import LoggedAnswer, read_answers
 from autotune.servers.base import DraftLogPlace, load_hook
 from tests.host.container import Container
@@ -28,8 +30,12 @@ from tests.host.service import (
     start_stand_in,
     wait_until_serving,
 )
+from tests.host.state import snapshot, wait_until_same
+from tests.host.study_file import NAME, render_study, write_study
 from tests.host.systemd_study import TRIAL, launch, open_systemd
 from tests.host.test_restore import budget, kill, list_ours, picture, read_line, tuner
+from tests.host.test_systemd_over_ssh import PUTS_ITSELF_BACK
+from tests.host.tuner_process import Place, run_tuner
 
 FOLDER = find_hook_folder(UNIT)
 LOGGER = launch("--speculative-algorithm", "DDTREE", "--speculative-ddtree-budget", "17", topk="4")
@@ -87,19 +93,27 @@ def log_drafts(host: Container, connected: Host, folder: Path) -> tuple[DraftLog
 @pytest.mark.parametrize(
     ("user", "service_user", "extra", "python_path"),
     [
-        ("root", "root", "", SITE),
+        pytest.param("root", "root", "", SITE, marks=pytest.mark.campaign),
         ("ubuntu", "ubuntu", f"User=ubuntu\nEnvironmentFile={ENVIRONMENT_FILE}\n", "/elsewhere"),
-        ("ubuntu", "nobody", f"User=nobody\nGroup=nogroup\nProtectSystem=full\nEnvironmentFile=-/etc/sglang.*\n", None),
+        pytest.param(
+            *(
+                "ubuntu",
+                "nobody",
+                f"User=nobody\nGroup=nogroup\nProtectSystem=full\nEnvironmentFile=-{ENVIRONMENT_FILE}\n",
+            ),
+            None,
+            marks=pytest.mark.campaign,
+        ),
     ],
-    ids=["root", "of an EnvironmentFile", "another user, unread files"],
+    ids=["root", "of an EnvironmentFile", "another user"],
 )
 def test_a_service_logs_its_drafts_once_and_is_as_before(
     lab: Lab, host: Container, tmp_path: Path, user: str, service_user: str, extra: str, python_path: str | None
 ):
-    host.shell("chmod a+rwx /run; mkdir -p -m 777 /run/fake-gpu /run/stand-in-server")  # the stand-in's own files
+    host.shell("mkdir -p -m 777 /run/fake-gpu /run/stand-in-server")  # the stand-in's own files
     start(host, extra=extra, python_path=python_path)
     before = picture(host)
-    connected = SshHost(host.alias(user), config=str(lab.ssh_config(host)))
+    connected = SshHost(host.alias(user), config=str(lab.ssh_config(host, is_forwarded=True)))
     place, log, environment, rights = log_drafts(host, connected, tmp_path)
 
     assert place.log_path == f"{FOLDER}/drafts.jsonl"
@@ -136,17 +150,16 @@ def test_a_service_that_may_not_write_there_is_not_booted_for_it(
     assert why is None or why in (explained or "")
 
 
-def test_a_host_or_a_user_without_room_is_told_before_anything_changes(host: Container, tmp_path: Path):
-    start(
-        host,
-        extra="DynamicUser=yes\nUser=sglang\nExecStartPre=+/bin/chmod -R a+rwx /run/fake-gpu /run/stand-in-server\n",
-    )
+def test_a_service_whose_path_nobody_knows_is_left_alone(host: Container, tmp_path: Path):
+    start(host, extra=f"EnvironmentFile={ENVIRONMENT_FILE}\n", python_path=None)
+    host.shell(f"systemctl stop {UNIT}")
     before = picture(host)
     with (
         open_systemd(InsideHost(host), tmp_path) as opened,
-        pytest.raises(UnitUnsupportedError, match="DynamicUser=yes"),
+        pytest.raises(UnitUnsupportedError, match=f"does not run, and {ENVIRONMENT_FILE} may set it"),
     ):
         opened.find_draft_log(tmp_path / "drafts.jsonl")
+
     assert picture(host) == before
 
 
@@ -171,6 +184,7 @@ def test_a_log_never_grows_beyond_its_limit_and_the_server_goes_on(host: Contain
     assert list_ours(host) == ""
 
 
+@pytest.mark.campaign
 def test_a_log_that_somebody_has_removed_fails_the_profile_and_not_the_host(host: Container, tmp_path: Path):
     start(host)
     with open_systemd(InsideHost(host), tmp_path) as opened:
@@ -204,23 +218,41 @@ def test_a_host_whose_tuner_was_killed_in_a_profile_takes_the_hook_away(host: Co
     assert picture(host) == before
 
 
-@pytest.mark.parametrize("is_by_host", [True, False], ids=["by the host", "by the next command"])
+PLACING_COMMANDS = 7
+"""Changing commands that name the hook's folder, until it is placed."""
+
+
+@pytest.mark.parametrize(
+    ("number", "is_by_host"),
+    [
+        pytest.param(
+            number, is_by_host, marks=() if (number, is_by_host) in {(4, False), (7, True)} else pytest.mark.campaign
+        )
+        for number in range(1, PLACING_COMMANDS + 1)
+        for is_by_host in (True, False)
+    ],
+)
 def test_wherever_a_tuner_is_killed_while_it_places_the_hook_all_of_it_goes(
-    host: Container, tmp_path: Path, is_by_host: bool
+    host: Container, tmp_path: Path, number: int, is_by_host: bool
 ):
     start(host)
     before = picture(host)
-    for limit in (8, 12, 13, 14, 15, 17, 20):
-        with tuner(host, tmp_path, lease_s=5 if is_by_host else 600, limit=limit, last="profile") as process:
-            process.wait(60)
-        if is_by_host:
-            wait_until(lambda: not [line for line in list_ours(host).splitlines() if line.endswith(("lease", "timer"))])
-            assert "draft-hook" not in list_ours(host), limit
-        with open_systemd(InsideHost(host), tmp_path) as opened:
-            opened.restore()
-        wait_until_serving(host)
-        assert picture(host) == before, limit
-        assert list_ours(host) == "", limit
+    lease_s = 5 if is_by_host else 600
+    with tuner(host, tmp_path, lease_s=lease_s, limit=f"hook:{number - 1}", last="profile") as process:
+        process.wait(60)
+        assert read_line(process) == ""
+    left = list_ours(host)
+    if is_by_host:
+        wait_until(lambda: not [line for line in list_ours(host).splitlines() if line.endswith(("lease", "timer"))])
+        assert "draft-hook" not in list_ours(host)
+    with open_systemd(InsideHost(host), tmp_path) as opened:
+        opened.restore()
+    wait_until_serving(host)
+
+    assert ("draft-hook/sitecustomize.py" in left) == (number > 3)
+    assert "drafts.jsonl" not in left
+    assert picture(host) == before
+    assert list_ours(host) == ""
 
 
 def test_a_cable_pulled_in_a_profile_leaves_the_rest_to_the_host(lab: Lab, host: Container, tmp_path: Path):
@@ -228,13 +260,17 @@ def test_a_cable_pulled_in_a_profile_leaves_the_rest_to_the_host(lab: Lab, host:
     before = picture(host)
     log = tmp_path / "drafts.jsonl"
     connected = SshHost(host.alias(), config=str(lab.ssh_config(host, is_forwarded=True)), keepalive_s=1)
-    with pytest.raises(HostError), open_systemd(connected, tmp_path, lease_s=6) as opened:
-        place = opened.find_draft_log(log)
-        opened.stop()
-        opened.start(load_hook(LOGGER, place, 4), tmp_path / "boot.log")
-        wait_until_serving(host)
-        host.link(is_up=False)
+    opened = open_systemd(connected, tmp_path, lease_s=6)
+    opened.__enter__()
+    place = opened.find_draft_log(log)
+    opened.stop()
+    opened.start(load_hook(LOGGER, place, 4), tmp_path / "boot.log")
+    wait_until_serving(host)
+    host.link(is_up=False)
+    with pytest.raises(SshError):
         opened.fetch_draft_log(log)
+    with pytest.raises(RestoreError, match=PUTS_ITSELF_BACK):
+        opened.__exit__(None, None, None)
     wait_until(lambda: budget(host) == "16")
     wait_until(lambda: not [line for line in list_ours(host).splitlines() if line.endswith("lease")])
     assert "draft-hook" not in list_ours(host)
@@ -263,3 +299,35 @@ def test_a_host_that_lost_power_in_a_profile_comes_up_as_it_was(host: Container,
 
     assert picture(host) == before
     assert list_ours(host) == ""
+
+
+def run(lab: Lab, host: Container, folder: Path, *arguments: str) -> str:
+    code, text = run_tuner(lab, host, folder, Place.USER, arguments, 240.0)
+    assert code == 0, text
+    return text
+
+
+def test_a_night_learns_accept_lengths_from_a_service_behind_ssh(lab: Lab, host: Container, tmp_path: Path):
+    start(host)
+    write_study(tmp_path, render_study(lab, host, Place.USER, profile=True, tries=({"budget": 8, "topk": 4},)))
+    before = snapshot(host)
+    said = run(lab, host, tmp_path, "optimize", f"{NAME}.toml", "--plain", "--trials", "1")
+    status = json.loads(run(lab, host, tmp_path, "status", NAME, "--json"))
+
+    assert re.search(r"drafts of \d+ answers replayed: \d+ trees accept \d\.\d\d to \d\.\d\d tokens a step", said)
+    states = [(trial["kind"], trial["state"]) for trial in status["trials"]]
+    assert states[:3] == [("baseline", "complete"), ("profile", "complete"), ("listed", "complete")]
+    assert wait_until_same(host, before) == []
+    assert not list(tmp_path.rglob("drafts.jsonl"))
+
+
+def test_a_night_goes_on_without_where_the_hook_does_not_fit(lab: Lab, host: Container, tmp_path: Path):
+    host.shell("mkdir -p /run/fake-gpu /run/stand-in-server")
+    start(host, extra="ProtectSystem=strict\nReadWritePaths=/run/fake-gpu /run/stand-in-server\n")
+    write_study(tmp_path, render_study(lab, host, Place.USER, profile=True, tries=({"budget": 8, "topk": 4},)))
+    before = snapshot(host)
+    said = run(lab, host, tmp_path, "optimize", f"{NAME}.toml", "--plain", "--trials", "1")
+
+    sentence = "no profile boot, so accept lengths are learned from trials alone: it may not write below /run"
+    assert said.count(sentence) == 1
+    assert wait_until_same(host, before) == []

@@ -60,7 +60,7 @@ def budget(host: Container) -> str:
 
 @contextlib.contextmanager
 def tuner(
-    host: Container, folder: Path, *, lease_s: float = 600, limit: int = _EVERYTHING, last: str = "trial"
+    host: Container, folder: Path, *, lease_s: float = 600, limit: int | str = _EVERYTHING, last: str = "trial"
 ) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         [sys.executable, _SCRIPT, str(host.init_pid), str(folder), str(lease_s), str(limit), last],
