@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from autotune.sampling.base import History
 from autotune.sampling.greybox.encoding import Encoding, Rows, Vector
 from autotune.trial import TrialState
+
+_SHORTEST_S: Final = 0.001
+"""No trial is shorter, also where a clock was too coarse to see it: gains are divided by it."""
 
 
 def expected_seconds(history: History, feasible: Vector, encoding: Encoding, rows: Rows) -> Vector:
@@ -37,7 +41,8 @@ def expected_seconds(history: History, feasible: Vector, encoding: Encoding, row
     if not boots or not measured:
         return np.ones(len(rows))
     boot_s, measuring_s = _by_arm(boots, encoding), _by_arm(measured, encoding)
-    return np.asarray(boot_s[encoding.arm[rows]] + feasible * measuring_s[encoding.arm[rows]], dtype=np.float64)
+    expected_s = boot_s[encoding.arm[rows]] + feasible * measuring_s[encoding.arm[rows]]
+    return np.asarray(np.maximum(expected_s, _SHORTEST_S), dtype=np.float64)
 
 
 def _by_arm(known: Sequence[tuple[int, float]], encoding: Encoding) -> Vector:

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from autotune.objectives import expected_cells, score
 from autotune.pruning import decide
 from autotune.sampling.base import AcceptLengthEvidence
 from autotune.sampling.greybox import sampler as sampler_module
+from autotune.sampling.greybox.durations import expected_seconds
 from autotune.sampling.greybox.encoding import Encoding, Rows, Vector
 from autotune.sampling.greybox.exhaustion import Remaining
 from autotune.sampling.greybox.sampler import GreyboxSampler
@@ -221,3 +223,19 @@ def test_of_a_large_space_a_draw_keeps_the_search_going_and_only_all_of_it_ends_
 
     assert looked == ([100, 289] if is_nothing_in_the_draw else [100])
     assert (reason is not None) is is_nothing_in_the_draw
+
+
+def test_boots_that_took_no_time_still_take_some():
+    space = SPACES[1]
+    server = Server(
+        settings=make_settings(baseline={"alpha": 0}),
+        space=space,
+        speeds=lambda _item: (4.0, 7.0),
+        tells_accept_length=False,
+    )
+    trials = [replace(trial, boot=BootRecord(1, ("serve",), {}, {}, 0.0)) for trial in server.trials]
+    history = replace(server.history(), trials=tuple(trials))
+
+    seconds = expected_seconds(history, np.zeros(2), Encoding(space), np.array([1, 2]))
+
+    assert (seconds > 0).all()
