@@ -143,7 +143,8 @@ def _read(trial: FrozenTrial, settings: StudySettings, space: SearchSpace) -> Tr
         state = TrialState.INFEASIBLE
     kind = TrialKind.BASELINE if is_baseline else TrialKind.SEARCH
     if trial.values and not _are_measurements(trial.values):
-        return TrialRecord(trial.number, kind, TrialState.FAILED, configuration)
+        state = TrialState.INFEASIBLE if state is TrialState.INFEASIBLE else TrialState.FAILED
+        return TrialRecord(trial.number, kind, state, configuration)
     record = TrialRecord(trial.number, kind, state, configuration)
     if not trial.values:
         return record

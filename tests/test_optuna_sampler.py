@@ -191,3 +191,13 @@ def test_values_that_nothing_runs_at_teach_nothing(bad: list[float], place: int)
     first, second = study.trials[:2]
     assert (first.params == second.params) is (place == 0), "a baseline that was not measured is asked for again"
     assert ask(study).params != study.trials[1].params
+
+
+def test_what_does_not_start_may_be_told_with_zeros():
+    study = make()
+    study.tell(ask(study), [10.0, 100.0])
+    refused = ask(study)
+    refused.set_constraint("launch", 1.0)
+    study.tell(refused, [0.0, 0.0])
+
+    assert ask(study).params != refused.params
