@@ -215,6 +215,11 @@ CHECKS: Final[Mapping[str, Check]] = {
         "Units that start this one or are started by it: sockets, timers, `OnFailure=`, whatever depends on it.",
         "Stop for the night what would start the service or raise an alarm.",
     ),
+    "draft hook": Check(
+        Area.UNIT,
+        "Whether the hook of a profile (`[profile] enabled = true`) could log drafts in this service.",
+        "Change what is named, or know that accept lengths are learned from trials alone.",
+    ),
     # The host.
     "leftovers": Check(
         Area.HOST,

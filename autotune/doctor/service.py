@@ -11,10 +11,12 @@ from typing import Final
 from autotune.deployment.dependants import STOPPED_BY
 from autotune.deployment.host import Host
 from autotune.deployment.near_units import missing_unit
+from autotune.deployment.placed_hook import find_place
 from autotune.deployment.running_command import expected_command
 from autotune.deployment.systemd_unit import (
     TRIAL_DROP_IN,
     find_conflicts,
+    render_launch,
     render_trial_drop_in,
     validate_unit_name,
 )
@@ -24,9 +26,10 @@ from autotune.deployment.unit_reader import read_state, read_unit
 from autotune.doctor.catalogue import Area
 from autotune.doctor.examination import Examination
 from autotune.doctor.finding import Judgement, ok, problem, skipped, warning
-from autotune.errors import SystemdError, UnitStateError
+from autotune.errors import SystemdError, UnitStateError, UnitUnsupportedError
 from autotune.export.provenance import hide_secrets_in
-from autotune.servers.base import LaunchSpec
+from autotune.servers.base import DraftLogPlace, LaunchSpec, load_hook
+from autotune.servers.sglang import wants_draft_hook
 from autotune.settings import StudySettings
 
 Properties = Mapping[str, str]
@@ -133,8 +136,26 @@ def examine_service(exam: Examination, host: Host, settings: StudySettings, laun
         "stop timeout", unit, lambda known: judge_stop_timeout(known, settings.server.stop_timeout_s), needs="launch"
     )
     process = _read_process(exam, host, unit, state)
+    if not wants_draft_hook(settings):
+        exam.note("draft hook", skipped("the study does not ask for it"))
+    elif unit is not None and launches is not None and launches.launches:
+        known, wanted = unit, launches
+        exam.ask("draft hook", lambda: _find_hook_place(host, settings, known, process, wanted), judge_draft_hook)
     exam.skip_rest(Area.UNIT, "needs launch")
     return ServiceFacts(validate_unit_name(name), shown, unit, state, process)
+
+
+def _find_hook_place(
+    host: Host, settings: StudySettings, unit: Unit, process: ProcessFacts | None, launches: Launches
+) -> DraftLogPlace | str:
+    """Return where the service could log drafts, or why it could not."""
+    try:
+        place = find_place(host, unit, process)
+        hooked = load_hook(launches.launches[0], place, 1)
+        render_launch(unit, hooked, launches.tuned_flags, settings.deployment.arguments_variable)
+    except UnitUnsupportedError as error:
+        return error.message
+    return place
 
 
 def _read_unit(
@@ -390,6 +411,16 @@ def judge_launch(unit: Unit, launches: Launches | None, settings: StudySettings)
         script = "a script" if unit.script is None else unit.script.path
         return ok(f"{script} takes the flags from {settings.deployment.arguments_variable}: {command}")
     return ok(f"{'a line of a shell' if unit.launch_kind is LaunchKind.SHELL else 'the server itself'}: {command}")
+
+
+def judge_draft_hook(found: DraftLogPlace | str) -> Judgement:
+    """Say whether a profile boot would have a log of drafts; a night goes on without."""
+    if isinstance(found, str):
+        return warning(
+            f"it would not fit: {found}", "accept lengths are learned from trials alone, which costs no boot"
+        )
+    own = f", before {found.python_path}" if found.python_path else ""
+    return ok(f"it would lie in {found.hook_folder}{own}, and log at most {found.limit_bytes // 2**20} MiB there")
 
 
 def judge_drop_ins(unit: Unit, conflicts: tuple[str, ...]) -> Judgement:

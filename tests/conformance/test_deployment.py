@@ -13,7 +13,7 @@ from autotune.deployment.base import Deployment, Occupant
 from autotune.deployment.found_server import end_found
 from autotune.deployment.local import LocalDeployment
 from autotune.errors import HostError, PortTakenError, RestoreError
-from autotune.servers.base import LaunchSpec
+from autotune.servers.base import LaunchSpec, load_hook
 from tests.deployment.fake import FakeDeployment
 from tests.deployment.processes import free_port, running, small_server, wait_for_port
 from tests.fake_clock import FakeClock
@@ -33,6 +33,10 @@ class Host(ABC):
 
     @abstractmethod
     def wait_for_listener(self) -> None: ...
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write into a file of the host, as its server would."""
+        Path(path).write_bytes(data)
 
     @abstractmethod
     def end_baseline(self) -> None:
@@ -135,6 +139,28 @@ def test_a_started_server_is_ours_and_lives_until_it_is_stopped(host: Host, tmp_
         assert observation.is_listening
         assert alive is None
         assert deployment.observe().occupant is Occupant.NOBODY
+
+
+def test_a_server_can_be_started_with_the_hook_and_its_log_is_brought_here(host: Host, tmp_path: Path):
+    log = tmp_path / "drafts.jsonl"
+    with host.deployment() as deployment:
+        place = deployment.find_draft_log(log)
+        hooked = load_hook(host.launch("--budget", "3"), place, 4)
+        looked = deployment.observe().occupant
+        deployment.start(hooked, tmp_path / "boot.log")
+        host.wait_for_listener()
+        started = deployment.observe()
+        empty = deployment.fetch_draft_log(log)
+        host.write(place.log_path, b"line\n")
+        one = deployment.fetch_draft_log(log)
+        host.write(place.log_path, b"line\nand line\n")
+        two = deployment.fetch_draft_log(log)
+        deployment.stop()
+
+        assert looked is Occupant.NOBODY
+        assert started.launch == hooked
+        assert (empty, one, two) == (0, 5, 14)
+        assert log.read_bytes() == b"line\nand line\n"
 
 
 def test_a_second_start_is_refused_while_a_server_runs(host: Host, tmp_path: Path):

@@ -22,11 +22,12 @@ RECORD = UnitRecord(
     baselines=("aa", "bb"),
     is_stopped=True,
     drop_in="[Service]\nRestart=no\n",
-    launch=LaunchSpec(("python3", "é"), {"TOPK": "4", "GONE": None}, ("--budget", "8")),
+    launch=LaunchSpec(("python3", "é"), {"TOPK": "4", "GONE": None}, ("--budget", "8"), loads_hook=True),
     invocation="cc",
     before="bb",
     host_id="1d",
     dependants=("router.service", "gpu@0.service"),
+    has_hook=True,
 )
 
 
@@ -50,11 +51,14 @@ def test_a_record_of_another_version_is_not_guessed_at():
 
 
 def test_a_record_of_an_earlier_version_names_neither_machine_nor_other_units():
-    plain = replace(RECORD, host_id="", dependants=())
+    usual = LaunchSpec(("python3",), {}, ())
+    plain = replace(RECORD, host_id="", dependants=(), has_hook=False, launch=usual)
     data = render_record(plain).replace(b',\n "host_id": ""', b"").replace(b',\n "dependants": []', b"")
+    data = data.replace(b',\n "has_hook": false', b"").replace(b',\n  "loads_hook": false', b"")
 
     assert b"host_id" not in data
     assert b"dependants" not in data
+    assert b"hook" not in data
     assert parse_record(data, "host.json") == plain
 
 

@@ -12,6 +12,7 @@ from autotune.doctor.finding import Judgement, Level
 from autotune.doctor.service import (
     Launches,
     Properties,
+    judge_draft_hook,
     judge_drop_ins,
     judge_files_read,
     judge_kill_mode,
@@ -30,7 +31,7 @@ from autotune.doctor.service import (
     parse_properties,
 )
 from autotune.errors import UnitUnsupportedError
-from autotune.servers.base import LaunchSpec
+from autotune.servers.base import DraftLogPlace, LaunchSpec
 from tests.records import make_settings
 
 WORDS = ("/usr/bin/python3", "-m", "sglang.launch_server", "--port", "30000", "--speculative-ddtree-budget", "16")
@@ -246,3 +247,14 @@ def test_a_drop_in_that_undoes_ours_is_a_problem():
 @pytest.mark.parametrize(("version", "level"), [(252, Level.OK), (245, Level.OK), (237, Level.PROBLEM)])
 def test_an_old_systemd_is_refused(version, level):
     assert judge_systemd_version(version).level is level
+
+
+def test_a_hook_that_fits_says_where_and_how_much_and_one_that_does_not_says_why():
+    place = DraftLogPlace("/run/autotune/x/draft-hook/drafts.jsonl", "/run/autotune/x/draft-hook", "/opt", 3 * 2**20)
+
+    fits, fits_not = judge_draft_hook(place), judge_draft_hook("its user exists only while it runs")
+
+    said = "it would lie in /run/autotune/x/draft-hook, before /opt, and log at most 3 MiB there"
+    assert (fits.level, fits.found) == (Level.OK, said)
+    assert (fits_not.level, fits_not.found) == (Level.WARNING, "it would not fit: its user exists only while it runs")
+    assert "learned from trials" in (fits_not.advice or "")

@@ -17,6 +17,7 @@ from tests.conformance.test_deployment import (  # noqa: F401  # the suite, run 
     test_a_failed_check_leaves_the_restore_to_the_next_tuner,
     test_a_foreign_server_is_never_stopped_nor_started_over,
     test_a_second_start_is_refused_while_a_server_runs,
+    test_a_server_can_be_started_with_the_hook_and_its_log_is_brought_here,
     test_a_started_server_is_ours_and_lives_until_it_is_stopped,
     test_an_empty_host_is_seen_as_empty_and_stays_empty,
     test_one_configuration_follows_the_other,
@@ -62,6 +63,9 @@ class ServiceHost(Host):
 
     def wait_for_listener(self) -> None:
         self.container.wait_for_port(PORT)
+
+    def write(self, path: str, data: bytes) -> None:
+        self.container.run(["sh", "-c", f"cat >{path}"], stdin=data)
 
     def end_baseline(self) -> None:
         self.container.shell(f"systemctl stop {UNIT}", check=False)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.deployment.hook_fit import find_hook_folder
+from autotune.deployment.hook_fit import find_hook_folder, render_environment_file
 from autotune.deployment.host import Host
 from autotune.deployment.placed_hook import read_sandbox
 from autotune.deployment.ssh import SshHost
@@ -40,6 +40,8 @@ from tests.host.tuner_process import Place, run_tuner
 FOLDER = find_hook_folder(UNIT)
 LOGGER = launch("--speculative-algorithm", "DDTREE", "--speculative-ddtree-budget", "17", topk="4")
 ENVIRONMENT_FILE = "/etc/sglang.env"
+ODD_PATH = f"""{SITE}:/opt/a "b" $c `d` %h \\ e'f # g"""
+"""What the file sets; systemd has to read it back as it is, from this file and from that of the hook."""
 
 
 def wait_until(is_so: Callable[[], bool], patience_s: float = 60) -> None:
@@ -52,7 +54,9 @@ def wait_until(is_so: Callable[[], bool], patience_s: float = 60) -> None:
 def start(host: Container, *, extra: str = "", python_path: str | None = SITE) -> None:
     """Start a service whose server has a DDTree worker."""
     install_worker(host)
-    host.put(ENVIRONMENT_FILE, f'# of the site\nPYTHONPATH="{SITE}"\nOTHER=x\n')
+    host.put(
+        ENVIRONMENT_FILE, "# of the site\n" + render_environment_file({"PYTHONPATH": ODD_PATH, "OTHER": "x"}, UNIT)
+    )
     start_stand_in(host, environment={} if python_path is None else {"PYTHONPATH": python_path}, extra=extra)
 
 
@@ -61,7 +65,9 @@ def read(path: Path) -> tuple[LoggedAnswer, ...]:
         return read_answers(lines, str(path))
 
 
-def log_drafts(host: Container, connected: Host, folder: Path) -> tuple[DraftLogPlace, Path, dict[str, str], str]:
+def log_drafts(
+    host: Container, connected: Host, folder: Path, path: str
+) -> tuple[DraftLogPlace, Path, dict[str, str], str]:
     """Boot with the hook, ask for something, boot without it, put the service back."""
     log = folder / "drafts.jsonl"
     with open_systemd(connected, folder) as opened:
@@ -82,7 +88,7 @@ def log_drafts(host: Container, connected: Host, folder: Path) -> tuple[DraftLog
         wait_until_serving(host)
         assert host.shell(f"ls {FOLDER} 2>&1", check=False).endswith("No such file or directory\n")
         assert "AUTOTUNE_DRAFT_LOG" not in opened.read_environment()
-        assert opened.read_environment()["PYTHONPATH"] == SITE
+        assert opened.read_environment()["PYTHONPATH"] == path
         opened.restore()
     wait_until_serving(host)
     assert OWN_SITE_LINE in said
@@ -114,11 +120,12 @@ def test_a_service_logs_its_drafts_once_and_is_as_before(
     start(host, extra=extra, python_path=python_path)
     before = picture(host)
     connected = SshHost(host.alias(user), config=str(lab.ssh_config(host, is_forwarded=True)))
-    place, log, environment, rights = log_drafts(host, connected, tmp_path)
+    path = ODD_PATH if "EnvironmentFile" in extra else SITE
+    place, log, environment, rights = log_drafts(host, connected, tmp_path, path)
 
     assert place.log_path == f"{FOLDER}/drafts.jsonl"
-    assert place.python_path == SITE
-    assert environment["PYTHONPATH"] == f"{FOLDER}:{SITE}"
+    assert place.python_path == path
+    assert environment["PYTHONPATH"] == f"{FOLDER}:{path}"
     assert rights.split("\n")[:3] == ["root 755", f"{service_user} 640", "root 600"]
     answers = read(log)
     assert len(answers) >= 2
