@@ -134,7 +134,7 @@ def _describe_chance(chance: float) -> str:
 
 
 def _describe_better(mean: Vector, standing: Standing, others: Sequence[TrialRecord]) -> str:
-    """Name the complete trial that is furthest ahead at the concurrency at which it is less so."""
+    """Name the complete trial that is furthest ahead at the concurrency at which it is less so, or the baseline."""
     logs = standing.forecast(standing.model, standing.complete).mean
     best = int((logs - mean).min(axis=1).argmax())
     row = int(standing.complete[best])
@@ -146,7 +146,8 @@ def _describe_better(mean: Vector, standing: Standing, others: Sequence[TrialRec
         and standing.encoding.row(other.configuration) == row
     )
     gains = " and ".join(f"{math.expm1(value):+.0%}" for value in logs[best].tolist())
-    return f"trial {next(numbers)} is at {gains}"
+    number = next(numbers, None)  # none where the server makes another configuration of the baseline
+    return f"{'the baseline' if number is None else f'trial {number}'} is at {gains}"
 
 
 def _this_attempt(cells: Sequence[CellMeasurement]) -> Sequence[CellMeasurement]:

@@ -87,6 +87,22 @@ def test_the_trial_that_is_named_as_better_is_ahead_at_both():
     assert named[1] in {"0", "3", "4"}
 
 
+def test_a_baseline_that_no_trial_is_named_by_is_still_named():
+    """The server makes another configuration of it, so that all its boots are stored under that."""
+    history = [
+        replace(trial, configuration=tree(24)) if trial.kind is TrialKind.BASELINE else trial for trial in HISTORY
+    ]
+    cells = (
+        make_cell(32, 0.2 * speeds(24)[1], accept_length=1.0),
+        make_cell(1, 0.2 * speeds(24)[0], accept_length=1.0),
+    )
+
+    decision = decide(open_trial(*cells, configuration=tree(32)), history, SETTINGS, SPACE)
+
+    assert decision.prune
+    assert re.search(r"; (the baseline|trial \d) is at", decision.reason)
+
+
 def test_a_trial_as_good_as_its_neighbours_goes_on():
     decision = judge(make_cell(32, speeds(24)[1], accept_length=LAW[24]))
 

@@ -31,7 +31,7 @@ from autotune.interval import deviation_interval
 from autotune.objectives import CONCURRENCIES, expected_cells
 from autotune.packaged import find_packaged
 from autotune.settings import StudySettings, load_settings
-from autotune.study import Study, Suggestion
+from autotune.study import Study
 from autotune.study_view import load_study
 from autotune.trial import Configuration, TrialKind, TrialRecord, TrialState
 from autotune.tuner import Limits, open_night
@@ -53,11 +53,10 @@ class RepeatedNight(Night):
 
     boots = BOOTS
 
-    def _run_begun(self, number: int, suggestion: Suggestion, *, may_reuse: bool) -> TrialRecord:
-        self._meters = replace(self._meters, open_benchmark=measure_every_round(self._meters.open_benchmark))
-        return super()._run_begun(number, suggestion, may_reuse=may_reuse)
-
     def _run_trials(self) -> str:
+        meters = self._rig.meters
+        every_round = replace(meters, open_benchmark=measure_every_round(meters.open_benchmark))
+        self._rig = replace(self._rig, meters=every_round)
         while self._time.baselines < self.boots:
             if (late := self._time.find_lateness()) is not None:
                 return late

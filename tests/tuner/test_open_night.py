@@ -23,7 +23,7 @@ def test_a_night_on_a_service_hears_signals_and_notices_sleep(tmp_path: Path):
     with Study.open(settings, tmp_path) as study:
         night = open_night(study, Limits(), lambda _event: None, interruption)
         configuration = study.space.resolve(settings.baseline)
-        evaluation = night._meters.open_evaluation(configuration, tmp_path / "answers.jsonl")
+        evaluation = night._rig.meters.open_evaluation(configuration, tmp_path / "answers.jsonl")
 
     assert isinstance(night._deployment, SystemdDeployment)
     assert night._deployment._interruptible == interruption.interruptible
@@ -35,7 +35,9 @@ def test_a_night_counts_the_coding_answers(tmp_path: Path):
     seen: list[Event] = []
     with Study.open(settings, tmp_path) as study:
         night = open_night(study, Limits(), seen.append, Interruption())
-        evaluation = night._meters.open_evaluation(study.space.resolve(settings.baseline), tmp_path / "answers.jsonl")
+        evaluation = night._rig.meters.open_evaluation(
+            study.space.resolve(settings.baseline), tmp_path / "answers.jsonl"
+        )
         assert isinstance(evaluation, WakefulEvaluation)
         assert isinstance(evaluation._evaluation, Evaluation)
         evaluation._evaluation._on_progress("answers", 3, 80)
