@@ -1,7 +1,4 @@
-"""What a whole night does, on an imaginary host and an imaginary clock.
-
-Long, because all tests share one night; what begins and ends it should be in files of their own.
-"""
+"""What a night makes of crashes and of figures that cannot be trusted, on an imaginary host and an imaginary clock."""
 
 from __future__ import annotations
 
