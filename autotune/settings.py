@@ -258,7 +258,7 @@ class ProfileSettings(_Section):
     enabled: Switch | None = Field(
         None,
         description="Boot once for it, beside `--trials`, where the server can log its drafts. Default: where the sampler "
-        "uses what it tells (`greybox`).",
+        "uses what it tells (`greybox`). Only `true` lets a hook into an SGLang server, also in a service.",
     )
 
 
