@@ -73,8 +73,11 @@ def decide(trial: TrialRecord, history: Sequence[TrialRecord], settings: StudySe
     complete = [other for other in others if other.state is TrialState.COMPLETE and other.kind is not TrialKind.PROFILE]
     if len(complete) < MIN_HISTORY:
         return Decision(False, f"{len(complete)} complete trials are too few to judge by, {MIN_HISTORY} are needed")
+    from autotune.sampling.greybox.one_thread import one_thread  # noqa: PLC0415  # numpy is slow to import
+
     seen = replace(trial, state=TrialState.PRUNED, cells=tuple(_this_attempt(trial.cells)))
-    return _judge(seen, others, settings, space)
+    with one_thread():
+        return _judge(seen, others, settings, space)
 
 
 def _judge(seen: TrialRecord, others: Sequence[TrialRecord], settings: StudySettings, space: SearchSpace) -> Decision:

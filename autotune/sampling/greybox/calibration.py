@@ -14,6 +14,7 @@ from autotune.sampling.base import History
 from autotune.sampling.greybox.boots import read_boots
 from autotune.sampling.greybox.encoding import Encoding
 from autotune.sampling.greybox.model import fit_speeds
+from autotune.sampling.greybox.one_thread import one_thread
 from autotune.search_space import SearchSpace
 
 _WITHIN: Final = 1.96
@@ -45,6 +46,7 @@ class Foresight:
         return abs(self.surprise) <= _WITHIN
 
 
+@one_thread()
 def look_back(history: History, space: SearchSpace) -> tuple[Foresight, ...]:
     """Return every speed of every configuration at its first boot that could be expected from the boots before it.
 

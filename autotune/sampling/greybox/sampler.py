@@ -17,6 +17,7 @@ from autotune.sampling.greybox.encoding import Encoding, Rows, Vector
 from autotune.sampling.greybox.exhaustion import find_remaining
 from autotune.sampling.greybox.feasibility import predict_feasible
 from autotune.sampling.greybox.model import SpeedModel
+from autotune.sampling.greybox.one_thread import one_thread
 from autotune.sampling.greybox.opening import find_opening
 from autotune.sampling.greybox.standing import Standing, find_settled, find_standing
 from autotune.search_space import SearchSpace
@@ -49,6 +50,7 @@ class GreyboxSampler:
         self._known: tuple[object, ...] = ()
         self._standing: Standing | None = None
 
+    @one_thread()
     def propose(
         self, history: History, space: SearchSpace, pending: Sequence[Configuration], rng: random.Random
     ) -> Configuration:
@@ -65,6 +67,7 @@ class GreyboxSampler:
             row = _choose(standing, history, np.array(sorted(busy), dtype=np.intp), candidates, rng)
         return space.configurations[rng.choice(candidates.tolist()) if row is None else row]
 
+    @one_thread()
     def explain_exhaustion(self, history: History, space: SearchSpace) -> str | None:
         """Return the sentence that says why nothing is left to win; ``None`` while something is, or too little is known."""
         if sum(trial.kind is not TrialKind.BASELINE and trial.state.counts for trial in history.trials) < FEWEST_TRIALS:
