@@ -7,6 +7,7 @@ wrong: the steps of a small tree begin in easy places, those of a large tree in 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotune.replay.acceptance import count_accepted, rank_text
+from autotune.replay.grown_tree import GrownTrees, count_grown
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +50,14 @@ class Walks:
     redirected: NDArray[np.int64]
 
 
-def walk(texts: Sequence[DraftedText], *, topks: Sequence[int], largest_budget: int, positions: int) -> Walks:
+def walk(
+    texts: Sequence[DraftedText],
+    *,
+    topks: Sequence[int],
+    largest_budget: int,
+    positions: int,
+    rule: GrownTrees | None = None,
+) -> Walks:
     """Walk all trees of the given topks and of budget 1 to the largest along all texts.
 
     Args:
@@ -56,18 +65,16 @@ def walk(texts: Sequence[DraftedText], *, topks: Sequence[int], largest_budget: 
         topks: ranks that a tree may use.
         largest_budget: nodes of the largest tree.
         positions: deepest level of a tree: the block less the committed token.
+        rule: of the trees; ``None``: best-first.
 
     Raises:
         ValueError: a topk is larger than the ranks that were logged.
     """
-    ranks = [rank_text(text.tokens, text.places, text.text) for text in texts]
-    accepted = count_accepted(
-        np.concatenate([text.logprobs for text in texts]),
-        np.concatenate(ranks),
-        topks=topks,
-        largest_budget=largest_budget,
-        positions=positions,
-    ).reshape(-1, len(topks) * largest_budget)
+    ranks = np.concatenate([rank_text(text.tokens, text.places, text.text) for text in texts])
+    logprobs = np.concatenate([text.logprobs for text in texts])
+    count = count_accepted if rule is None else functools.partial(count_grown, rule=rule)
+    accepted = count(logprobs, ranks, topks=topks, largest_budget=largest_budget, positions=positions)
+    accepted = accepted.reshape(-1, len(topks) * largest_budget)
     longest = max(len(text.text) for text in texts)
     draft_at = np.full((len(texts), longest + 1), -1)
     place_at = np.zeros((len(texts), longest + 1), np.int64)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from autotune.replay.draft_log import LoggedAnswer
+from autotune.replay.grown_tree import GrownTrees
 from autotune.replay.table import AcceptLengthTable, pool, predict
 from autotune.replay.tree_shape import find_shape
 from autotune.sampling.base import AcceptLengthEvidence
@@ -28,7 +29,10 @@ _ADAPTER: Final = TypeAdapter(tuple[AcceptLengthTable, ...])
 
 
 def replay(
-    answers: Mapping[int, Sequence[LoggedAnswer]], weights: Mapping[int, float], space: SearchSpace
+    answers: Mapping[int, Sequence[LoggedAnswer]],
+    weights: Mapping[int, float],
+    space: SearchSpace,
+    rule: GrownTrees | None = None,
 ) -> tuple[AcceptLengthTable, ...]:
     """Predict the accept length of every tree of a search space.
 
@@ -36,6 +40,7 @@ def replay(
         answers: what was logged at each context length; the server logged with the largest window of the space.
         weights: of the context lengths.
         space: whose trees are walked.
+        rule: by which the server builds them; ``None``: best-first.
 
     Returns:
         A table for each window and block that the log can tell, pooled over contexts; the largest window first.
@@ -63,7 +68,7 @@ def replay(
             known = [text for text in texts if text is not None]
             if len(known) < len(texts):  # what is known would be the shorter answers
                 continue
-            table = predict(known, window=window, block=block, topks=topks, largest_budget=budget)
+            table = predict(known, window=window, block=block, topks=topks, largest_budget=budget, rule=rule)
             parts += [] if table is None else [table]
         if len(parts) == len(answers):
             tables.append(pool(parts, [weights[context] for context in answers]))

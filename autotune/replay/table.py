@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotune.replay.chain_walk import DraftedText, Walks, walk
+from autotune.replay.grown_tree import GrownTrees
 
 GAP_BIAS: Final = 0.1
 """By how much a log accept length is off when every step begins where no draft was logged; in proportion else.
@@ -52,7 +53,13 @@ class AcceptLengthTable:
 
 
 def predict(
-    texts: Sequence[DraftedText], *, window: int | None, block: int, topks: Sequence[int], largest_budget: int
+    texts: Sequence[DraftedText],
+    *,
+    window: int | None,
+    block: int,
+    topks: Sequence[int],
+    largest_budget: int,
+    rule: GrownTrees | None = None,
 ) -> AcceptLengthTable | None:
     """Walk every tree along texts of one context.
 
@@ -65,6 +72,7 @@ def predict(
         block: of the trees.
         topks: of the trees, ascending.
         largest_budget: of the trees; smaller ones are walked too.
+        rule: of the trees; ``None``: best-first.
 
     Returns:
         ``None`` when no text has a step.
@@ -72,7 +80,7 @@ def predict(
     texts = [text for text in texts if len(text.text) > 1 and len(text.places)]
     if not texts:
         return None
-    walks = walk(texts, topks=topks, largest_budget=largest_budget, positions=block - 1)
+    walks = walk(texts, topks=topks, largest_budget=largest_budget, positions=block - 1, rule=rule)
     steps = walks.steps.sum(0)
     if not steps.all():
         return None

@@ -22,7 +22,8 @@ from autotune.trial import Configuration, ParameterValue
 _EMBEDDED = ("autotune", "serve")
 """Beginning of the command that starts the embedded server, the one that logs drafts."""
 _BEST_FIRST = "best-first-tree"
-"""Property without which the trees of other configurations cannot be built from a log."""
+_TREE_RULES = (_BEST_FIRST, "depth-bonus-tree")
+"""Properties without any of which the trees of other configurations cannot be built from a log."""
 _PROBE_PROMPT = "def add(a, b):\n    return"
 _PROBE_TOKENS = 8
 _PROBE_TIMEOUT_S = 30.0
@@ -43,7 +44,8 @@ def wants_draft_hook(settings: StudySettings) -> bool:
     The hook looks into a server's own code, so only a study that says ``enabled = true`` itself gets it.
     """
     is_embedded = settings.deployment.kind == "local" and settings.server.command[:1] == _EMBEDDED[:1]
-    return settings.profile.enabled is True and not is_embedded and _BEST_FIRST in settings.server.proofs
+    is_rule_known = any(rule in settings.server.proofs for rule in _TREE_RULES)
+    return settings.profile.enabled is True and not is_embedded and is_rule_known
 
 
 def can_log_drafts(settings: StudySettings) -> bool:

@@ -162,7 +162,8 @@ def open_night(
             api_key=api_key,
             lengths_path=folder / "prompts.jsonl",
         )
-        return DraftProfile(benchmark, log_path, settings, study.space, deployment.fetch_draft_log)
+        environment = deployment.read_environment()
+        return DraftProfile(benchmark, log_path, settings, study.space, deployment.fetch_draft_log, environment)
 
     def open_soak(configuration: Configuration, records: Path) -> Benchmark:
         return Benchmark(

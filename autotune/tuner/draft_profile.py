@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from autotune.errors import MeasurementError
 from autotune.objectives import CONCURRENCIES, weight
 from autotune.replay.draft_log import LoggedAnswer, read_answers
 from autotune.replay.evidence import replay
+from autotune.replay.grown_tree import find_rule
 from autotune.replay.table import AcceptLengthTable
 from autotune.search_space import SearchSpace
 from autotune.settings import BenchmarkSettings, CellSettings, StudySettings
@@ -29,6 +30,7 @@ class DraftProfile:
         settings: the study.
         space: its search space.
         fetch_log: brings there what was logged since, and returns how many bytes lie there then.
+        environment: variables of the server, which may change the rule of its trees.
     """
 
     def __init__(
@@ -38,12 +40,14 @@ class DraftProfile:
         settings: StudySettings,
         space: SearchSpace,
         fetch_log: Callable[[Path], int],
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._benchmark = benchmark
         self._log_path = log_path
         self._settings = settings
         self._space = space
         self._fetch_log = fetch_log
+        self._environment = environment or {}
 
     def run(self) -> tuple[AcceptLengthTable, ...]:
         """Return the accept lengths of all trees that the log can tell.
@@ -52,6 +56,7 @@ class DraftProfile:
             MeasurementError: the server did not answer, it logged nothing, or its log cannot be had or read.
             HostError: the server's host cannot be asked.
         """
+        rule = find_rule(self._settings.server.proofs, self._environment)
         answers: dict[int, Sequence[LoggedAnswer]] = {}
         weights: dict[int, float] = {}
         for cell in choose_cells(self._settings):
@@ -67,7 +72,7 @@ class DraftProfile:
                 log.seek(start)
                 answers[cell.context] = read_answers(log, str(self._log_path))
             weights[cell.context] = weight(cell.cell, self._settings)
-        return replay(answers, weights, self._space)
+        return replay(answers, weights, self._space, rule)
 
 
 def choose_cells(settings: StudySettings) -> tuple[CellSettings, ...]:

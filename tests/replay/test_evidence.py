@@ -11,6 +11,7 @@ import pytest
 
 from autotune.replay.draft_log import LoggedAnswer
 from autotune.replay.evidence import TABLES, dump_tables, find_evidence, replay
+from autotune.replay.grown_tree import GrownTrees
 from autotune.replay.table import AcceptLengthTable
 from autotune.search_space import load_search_space
 from autotune.trial import TrialKind, TrialRecord, TrialState
@@ -63,6 +64,16 @@ def test_contexts_are_pooled_by_weight_and_told_where_all_of_them_tell():
     expected = alone[0].accept_lengths[20][2] ** 0.25 * alone[1].accept_lengths[20][2] ** 0.75
     assert both.accept_lengths[20][2] == pytest.approx(expected, rel=1e-4)
     assert [table.window for table in replay({100: one, 300: two}, {100: 1.0, 300: 3.0}, SPACE)] == [None, 512]
+
+
+def test_the_servers_own_rule_decides_which_trees_are_walked():
+    answers = {100: logged(1)}
+
+    best, grown = (replay(answers, {100: 1.0}, SPACE, rule)[0] for rule in (None, GrownTrees()))
+
+    assert best.find(15, 4) != best.find(15, 1) == grown.find(15, 1) == grown.find(15, 4)  # no larger than its depth
+    assert grown.find(16, 4) == grown.find(16, 2)  # its width depends on the budget
+    assert grown.find(64, 4) != best.find(64, 4)
 
 
 def test_nothing_is_told_without_drafts_or_without_trees():

@@ -152,6 +152,7 @@ def test_chains_and_plain_decoding_have_no_drafts_that_a_hook_could_log():
         (False, {}, False, False),
         (None, {}, False, False),
         (True, {"proofs": ()}, False, False),
+        (True, {"proofs": ("clipped-width", "depth-bonus-tree")}, True, True),
         (True, {"command": ("autotune", "serve")}, False, True),  # a service has its own command
     ],
 )

@@ -99,3 +99,17 @@ def test_what_was_logged_before_a_cell_does_not_count_for_it(tmp_path: Path):
 
     assert sent == [48, 80]
     assert {table.texts for table in tables} == {2}
+
+
+def test_a_server_whose_tree_rule_cannot_be_read_is_asked_for_nothing(tmp_path: Path):
+    class Untouched:
+        def measure_cell(self, cell: CellSettings) -> Any:
+            raise AssertionError(cell)
+
+    settings = parse_settings(STUDY.replace("best-first-tree", "depth-bonus-tree"), "study.toml")
+    space, log = search_space_of(settings), tmp_path / "drafts.jsonl"
+    variables = {"SGLANG_DDTREE_DEPTH_BONUS": "much"}
+    profile = DraftProfile(cast("Benchmark", Untouched()), log, settings, space, size_of, variables)
+
+    with pytest.raises(MeasurementError, match="SGLANG_DDTREE_DEPTH_BONUS"):
+        profile.run()
