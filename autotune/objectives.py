@@ -25,6 +25,9 @@ from autotune.trial import (
 CONCURRENCIES: Final = (1, 32)
 """The two speed objectives, in their order."""
 
+LEAST_GAIN: Final = 0.02
+"""A speed that is higher by a smaller share is not worth the time of a trial: boots of one configuration differ by as much."""
+
 OBJECTIVE_NAMES: Final = ("tokens_per_s_c1", "tokens_per_s_c32", "pass_at_1")
 """All maximised."""
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from autotune.objectives import CONCURRENCIES
+from autotune.objectives import CONCURRENCIES, LEAST_GAIN
 from autotune.search_space import SearchSpace
 from autotune.settings import StudySettings
 from autotune.suggestion import read_history
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 MIN_HISTORY: Final = 3
 """Complete trials, boots of the baseline among them, before anything is stopped."""
-
-LEAST_GAIN: Final = 0.02
-"""A configuration that is ahead by less than this share is not worth a trial's time."""
 
 _DRAWS: Final = 1000
 """Possible worlds in which a trial is compared with the others; a chance of 5 % is known to 0.7 %."""
@@ -45,7 +42,7 @@ class Decision:
     Attributes:
         prune: True to stop it now.
         reason: one sentence for the user, either way.
-        chance: that no complete trial is, by its true speeds, as fast at both concurrencies but for :data:`LEAST_GAIN`;
+        chance: that no complete trial is, by its true speeds, as fast at both concurrencies but for :data:`~autotune.objectives.LEAST_GAIN`;
             ``None`` where nobody can say.
     """
 

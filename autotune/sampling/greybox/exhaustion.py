@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from autotune.objectives import LEAST_GAIN
 from autotune.pareto import hypervolume
 from autotune.sampling.greybox.acquisition import (
     expected_hypervolume_improvement,
@@ -24,12 +25,6 @@ _DRAWS: Final = 128
 _SEED: Final = 1
 """The same draws at every look, so that a study that is resumed comes to the same end."""
 
-_NOISE_CEILING: Final = 0.02
-"""Largest noise that ends a search: where boots differ by more, several of them tell what one cannot."""
-
-_NOISE_FLOOR: Final = 0.01
-"""Smallest noise between boots that is believed, as a deviation of a log speed."""
-
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
@@ -39,8 +34,8 @@ class Remaining:
         merit: log merit of the recommended configuration.
         area: share of the area below the front.
         noise: standard deviation between boots of the log merit.
-        least_merit: what is less counts as nothing: half of the noise, or of a small one where it is large.
-        least_area: likewise: the share by which the area would grow if all points of the front were faster by that noise.
+        least_merit: what is less counts as nothing: half of what makes a configuration worth a trial's time.
+        least_area: likewise: the share by which the area would grow if all points of the front were faster by as much.
     """
 
     merit: float
@@ -69,13 +64,12 @@ def find_remaining(standing: Standing, candidates: Rows, feasible: Vector, expor
     """
     one, two = standing.model.noise
     noise = {"c1": one, "c32": two, "balanced": math.sqrt((one**2 + two**2) / 2)}[export.rule]
-    noise = max(noise, _NOISE_FLOOR)
     area_now = hypervolume(standing.front, standing.reference)
-    least = min(noise, _NOISE_CEILING)
-    faster = [(c1 * math.exp(least), c32 * math.exp(least)) for c1, c32 in standing.front]
+    faster = [(c1 * (1 + LEAST_GAIN), c32 * (1 + LEAST_GAIN)) for c1, c32 in standing.front]
     least_area = hypervolume(faster, standing.reference) / area_now - 1
+    least_merit = math.log1p(LEAST_GAIN) / 2
     if not len(candidates):
-        return Remaining(0.0, 0.0, noise, least / 2, least_area)
+        return Remaining(0.0, 0.0, noise, least_merit, least_area)
     forecast = standing.forecast(standing.model, candidates)
     area = expected_hypervolume_improvement(forecast, standing.front, standing.reference) * feasible
     merit = expected_merit_improvement(forecast, standing.best, export) * feasible
@@ -88,7 +82,7 @@ def find_remaining(standing: Standing, candidates: Rows, feasible: Vector, expor
     serves = np.random.default_rng(_SEED).random((_DRAWS, len(short))) < feasible[short]
     count = len(standing.complete)
     won = _win_area(np.exp(draws), count, serves, standing.reference)
-    return Remaining(_win_merit(draws, count, serves, export), won, noise, least / 2, least_area)
+    return Remaining(_win_merit(draws, count, serves, export), won, noise, least_merit, least_area)
 
 
 def _win_merit(draws: Matrix, count: int, serves: Flags, export: ExportSettings) -> float:

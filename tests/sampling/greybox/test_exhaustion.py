@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from autotune.objectives import LEAST_GAIN
+from autotune.pareto import hypervolume
 from autotune.sampling.greybox.encoding import Encoding
 from autotune.sampling.greybox.exhaustion import Remaining, find_remaining
 from autotune.sampling.greybox.standing import Standing, find_settled, find_standing
@@ -37,6 +42,20 @@ def test_much_is_left_while_little_was_measured_and_less_the_more_was():
     assert not early.is_nothing
     assert late.merit < early.merit
     assert late.area < early.area
+
+
+def test_half_of_what_is_worth_a_trial_counts_as_nothing_however_quiet_the_machine():
+    standing, candidates = stand(booted())
+    remaining = find_remaining(standing, candidates, np.ones(len(candidates)), SETTINGS.export)
+    faster = [(c1 * (1 + LEAST_GAIN), c32 * (1 + LEAST_GAIN)) for c1, c32 in standing.front]
+
+    assert remaining.least_merit == pytest.approx(math.log1p(LEAST_GAIN) / 2)
+    assert 1 + remaining.least_area == pytest.approx(
+        hypervolume(faster, standing.reference) / hypervolume(standing.front, standing.reference)
+    )
+    assert not replace(remaining, merit=1.01 * remaining.least_merit, area=0.0).is_nothing
+    assert not replace(remaining, merit=0.0, area=1.01 * remaining.least_area).is_nothing
+    assert replace(remaining, merit=0.99 * remaining.least_merit, area=0.99 * remaining.least_area).is_nothing
 
 
 def test_what_surely_does_not_serve_is_nothing_to_win():
