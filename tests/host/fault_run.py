@@ -18,7 +18,7 @@ from tests.host.container import Container
 from tests.host.faults import SLOW_STEPS, Fault, Step
 from tests.host.lab import Lab
 from tests.host.scene import Scene
-from tests.host.service import is_serving, set_faults, start_stand_in
+from tests.host.service import SITE, install_worker, is_serving, set_faults, start_stand_in
 from tests.host.state import compare, ignore_files, snapshot, wait_until_none
 from tests.host.study_file import NAME, render_study, write_study
 from tests.host.tuner_process import Place, Tuner, run_tuner
@@ -64,12 +64,16 @@ def play(lab: Lab, host: Container, fault: Fault, place: Place, folder: Path, se
     started = time.monotonic()
     pace = (SLOW_STEPS,) if fault.is_slow else ()
     set_faults(host, *pace)  # of the server found too
-    start_stand_in(host, **fault.unit)
+    unit = dict(fault.unit)
+    if fault.is_profiled:
+        install_worker(host)
+        unit["environment"] = {"PYTHONPATH": SITE}
+    start_stand_in(host, **unit)
     set_faults(host, *fault.rules, *pace)
     if fault.arrange is not None:
         fault.arrange(host)
     working = Path("/root") / folder.name if place is Place.ON_HOST else folder
-    text = render_study(lab, host, place, deployment=fault.deployment, server=fault.server)
+    text = render_study(lab, host, place, deployment=fault.deployment, server=fault.server, profile=fault.is_profiled)
     write_study(working, text, host if place is Place.ON_HOST else None)
     before = snapshot(host)
     arguments = ["optimize", f"{NAME}.toml", "--plain", "--trials", str(fault.trials)]
@@ -190,7 +194,7 @@ def _judge_trials(scene: Scene, fault: Fault) -> list[str]:
     if not fault.states and not fault.reason:
         return []
     problems = []
-    trials = [trial for trial in _load_trials(scene) if trial.kind is not TrialKind.BASELINE]
+    trials = [trial for trial in _load_trials(scene) if trial.kind not in {TrialKind.BASELINE, TrialKind.PROFILE}]
     for budget, states in fault.states.items():
         found = [trial for trial in trials if trial.configuration.get("budget") == budget]
         last = found[-1] if found else None

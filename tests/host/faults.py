@@ -13,6 +13,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, Final
 
+from autotune.deployment.hook_fit import find_hook_folder
 from tests.host.container import Container
 from tests.host.scene import DROP_IN, LEASE, Action, Moment, Scene, any_time, exists, gone, later, said
 from tests.host.service import PORT, UNIT, UNIT_PATH
@@ -69,6 +70,7 @@ class Fault:
         is_slow: whether each step of the server takes so long that a cell lasts for seconds.
         trials: ``--trials``.
         is_remote: whether it makes sense only for a tuner on another machine.
+        is_profiled: whether trial 1 is a profile, whose server loads the hook that logs drafts.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Fault:
     is_slow: bool = False
     trials: int = 2
     is_remote: bool = False
+    is_profiled: bool = False
 
 
 MEASURING: Final = said("trial 1: reading the effective flags")
@@ -115,6 +118,7 @@ def list_groups(oom_after_s: float = 3.0) -> dict[str, list[Fault]]:
         "other people": _list_other_people(),
         "the network": _list_cables(),
         "the tuner": _list_deaths(),
+        "the profile": _list_profiles(),
     }
 
 
@@ -453,6 +457,50 @@ def _list_deaths() -> list[Fault]:
         ),
     ]
     return [replace(fault, is_remote=True) for fault in (*kills, *others)]
+
+
+def _list_profiles() -> list[Fault]:
+    """Something happens while the server logs its drafts."""
+    hook = exists(find_hook_folder(UNIT))
+    faults = [
+        Fault(
+            "kill -9 in a profile: hook placed",
+            moment=hook,
+            action=lambda scene: scene.tuner.kill(),
+            steps=(Step.OPTIMIZE,),
+            exit_codes=frozenset({-9}),
+        ),
+        Fault(
+            "kill -9 in a profile: measuring",
+            moment=MEASURING,
+            action=lambda scene: scene.tuner.kill(),
+            steps=(Step.HOST_ITSELF, Step.OPTIMIZE),
+            exit_codes=frozenset({-9}),
+            deployment={"lease_s": 10.0},
+        ),
+        Fault(
+            "cable pulled for good in a profile",
+            moment=MEASURING,
+            action=lambda scene: scene.host.link(is_up=False),
+            heal=lambda scene: scene.host.link(is_up=True),
+            steps=(Step.HOST_ITSELF, Step.HEAL, Step.OPTIMIZE),
+            exit_codes=frozenset({3}),
+            deployment={"lease_s": 12.0},
+        ),
+        Fault(
+            "rebooted in a profile",
+            moment=MEASURING,
+            action=_reboot,
+            steps=(Step.OPTIMIZE,),
+            exit_codes=frozenset({3}),
+        ),
+        Fault(
+            "dies in a profile",
+            rules=({"fault": "dies", "budgets": [17, 24], "times": 1},),
+            says=("accept lengths are learned from trials alone: the profile failed",),
+        ),
+    ]
+    return [replace(fault, is_remote=True, is_slow=fault.moment is not None, is_profiled=True) for fault in faults]
 
 
 _SQUATTER: Final = f"/usr/bin/python3 -m http.server {PORT}"

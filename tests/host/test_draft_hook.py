@@ -318,9 +318,11 @@ def test_a_night_learns_accept_lengths_from_a_service_behind_ssh(lab: Lab, host:
     start(host)
     write_study(tmp_path, render_study(lab, host, Place.USER, profile=True, tries=({"budget": 8, "topk": 4},)))
     before = snapshot(host)
+    _, doctor = run_tuner(lab, host, tmp_path, Place.USER, ["doctor", f"{NAME}.toml"], 120.0)
     said = run(lab, host, tmp_path, "optimize", f"{NAME}.toml", "--plain", "--trials", "1")
     status = json.loads(run(lab, host, tmp_path, "status", NAME, "--json"))
 
+    assert f"it would lie in {FOLDER}, before {SITE}, and log at most" in " ".join(doctor.split())
     assert re.search(r"drafts of \d+ answers replayed: \d+ trees accept \d\.\d\d to \d\.\d\d tokens a step", said)
     states = [(trial["kind"], trial["state"]) for trial in status["trials"]]
     assert states[:3] == [("baseline", "complete"), ("profile", "complete"), ("listed", "complete")]
@@ -333,8 +335,10 @@ def test_a_night_goes_on_without_where_the_hook_does_not_fit(lab: Lab, host: Con
     start(host, extra="ProtectSystem=strict\nReadWritePaths=/run/fake-gpu /run/stand-in-server\n")
     write_study(tmp_path, render_study(lab, host, Place.USER, profile=True, tries=({"budget": 8, "topk": 4},)))
     before = snapshot(host)
+    _, doctor = run_tuner(lab, host, tmp_path, Place.USER, ["doctor", f"{NAME}.toml"], 120.0)
     said = run(lab, host, tmp_path, "optimize", f"{NAME}.toml", "--plain", "--trials", "1")
 
+    assert "it would not fit: it may not write below /run (ProtectSystem=strict)" in " ".join(doctor.split())
     sentence = "no profile boot, so accept lengths are learned from trials alone: it may not write below /run"
     assert said.count(sentence) == 1
     assert wait_until_same(host, before) == []
