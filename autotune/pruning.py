@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from autotune.objectives import CONCURRENCIES, LEAST_GAIN
+from autotune.objectives import CONCURRENCIES, LEAST_GAIN, latest
 from autotune.search_space import SearchSpace
 from autotune.settings import StudySettings
 from autotune.suggestion import read_history
@@ -70,11 +70,24 @@ def decide(trial: TrialRecord, history: Sequence[TrialRecord], settings: StudySe
     complete = [other for other in others if other.state is TrialState.COMPLETE and other.kind is not TrialKind.PROFILE]
     if len(complete) < MIN_HISTORY:
         return Decision(False, f"{len(complete)} complete trials are too few to judge by, {MIN_HISTORY} are needed")
+    seen = replace(trial, state=TrialState.PRUNED, cells=tuple(_this_attempt(trial.cells)))
+    if _leads_everywhere(seen, complete):
+        return Decision(False, "no complete trial is faster in any cell that it has measured")
+
     from autotune.sampling.greybox.one_thread import one_thread  # noqa: PLC0415  # numpy is slow to import
 
-    seen = replace(trial, state=TrialState.PRUNED, cells=tuple(_this_attempt(trial.cells)))
     with one_thread():
         return _judge(seen, others, settings, space)
+
+
+def _leads_everywhere(seen: TrialRecord, complete: Sequence[TrialRecord]) -> bool:
+    """Whether no complete trial was faster in any of its cells; what the model makes of so much luck does not count."""
+    mine = latest(seen.cells)
+    return not any(
+        cell in mine and item.decode_tokens_per_s.value > mine[cell].decode_tokens_per_s.value
+        for other in complete
+        for cell, item in latest(other.cells).items()
+    )
 
 
 def _judge(seen: TrialRecord, others: Sequence[TrialRecord], settings: StudySettings, space: SearchSpace) -> Decision:
@@ -142,12 +155,14 @@ def _describe_better(mean: Vector, standing: Standing, others: Sequence[TrialRec
         other.number
         for other in others
         if other.state is TrialState.COMPLETE
-        and other.kind is not TrialKind.PROFILE
+        and other.kind not in (TrialKind.BASELINE, TrialKind.PROFILE)
         and standing.encoding.row(other.configuration) == row
     )
+    number = next(numbers, None)
+    if number is None:
+        return "the baseline is ahead"
     gains = " and ".join(f"{math.expm1(value):+.0%}" for value in logs[best].tolist())
-    number = next(numbers, None)  # none where the server makes another configuration of the baseline
-    return f"{'the baseline' if number is None else f'trial {number}'} is at {gains}"
+    return f"trial {number} is at {gains}"
 
 
 def _this_attempt(cells: Sequence[CellMeasurement]) -> Sequence[CellMeasurement]:

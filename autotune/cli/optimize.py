@@ -152,7 +152,7 @@ def render_ending(
         f"  autotune dashboard {settings.name}{place}   to look around in a browser",
     ]
     if findings.is_baseline_recommended:
-        lines.append("  nothing to change: the server was found with the recommended configuration")
+        lines.append("  nothing to change: the baseline is recommended")
     elif findings.choice is not None:
         if find_statement(findings.choice.trial.number, findings.confirmations) is None:
             lines.append(
