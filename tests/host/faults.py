@@ -496,7 +496,7 @@ def _list_profiles() -> list[Fault]:
         ),
         Fault(
             "dies in a profile",
-            rules=({"fault": "dies", "budgets": [17, 24], "times": 1},),
+            rules=({"fault": "dies", "budgets": [16], "times": 1},),
             says=("accept lengths are learned from trials alone: the profile failed",),
         ),
     ]
