@@ -21,7 +21,7 @@ from optuna.storages import RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import TrialState as OptunaState
 
-from autotune.errors import HostError, SettingsError
+from autotune.errors import HostError, SettingsError, StudyMismatchError
 from autotune.trial import Configuration, TrialState
 
 TOLD: Final[Mapping[TrialState, OptunaState]] = {
@@ -72,19 +72,23 @@ class TrialStore:
         self._ids: dict[int, int] = {}
 
     @classmethod
-    def open(cls, url: str, name: str | None, *, objectives: Sequence[str] | None) -> Self | None:
+    def open(
+        cls, url: str, name: str | None, *, objectives: Sequence[str] | None, alone_in: Path | None = None
+    ) -> Self | None:
         """Open a study.
 
         Args:
             url: SQLAlchemy URL.
             name: Optuna's name of the study; ``None`` is the only one there, whatever it is called.
             objectives: names of the objectives of a study that is to be made; ``None`` never makes one.
+            alone_in: folder of the storage, where a study is made only while no other one is there.
 
         Returns:
             ``None`` when there is no such study and none is to be made.
 
         Raises:
             SettingsError: the storage cannot be opened.
+            StudyMismatchError: the folder belongs to another study.
             HostError: the study cannot be made in it.
         """
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -111,6 +115,13 @@ class TrialStore:
         if objectives is None or name is None:
             _dispose(storage)
             return None
+        if alone_in is not None and studies:
+            _dispose(storage)
+            raise StudyMismatchError(
+                f"another study is here: {', '.join(sorted(studies))}; {name!r} cannot be put beside it",
+                where=str(alone_in),
+                hint="name another folder with --study-directory",
+            )
         with _reached(storage):
             study_id = storage.create_new_study([StudyDirection.MAXIMIZE] * len(objectives), name)
             with warnings.catch_warnings():

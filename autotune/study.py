@@ -101,7 +101,7 @@ class Study:
 
         Raises:
             HostBusyError: another process holds this study.
-            StudyMismatchError: the stored study differs, or there is none and ``create`` is false.
+            StudyMismatchError: the stored study differs, another one is there, or there is none and ``create`` is false.
             SearchSpaceError: the search space, the baseline or a listed configuration is wrong.
             SettingsError: the storage cannot be opened.
             UserError: the folder cannot be made or written.
@@ -478,7 +478,12 @@ def _open_store(settings: StudySettings, directory: Path, *, create: bool) -> Tr
     names = OBJECTIVE_NAMES if settings.evaluation.enabled else OBJECTIVE_NAMES[:2]
     url = settings.storage or sqlite_url(directory / DATABASE_NAME)
     try:
-        store = TrialStore.open(url, settings.name, objectives=names if create else None)
+        store = TrialStore.open(
+            url,
+            settings.name,
+            objectives=names if create else None,
+            alone_in=directory if settings.storage is None else None,
+        )
     except SettingsError as error:
         if settings.storage is not None:
             raise

@@ -405,6 +405,15 @@ def test_a_changed_search_space_is_refused(four_points: StudySettings, tmp_path:
         Study.open(four_points, tmp_path / "s")
 
 
+def test_a_folder_that_holds_another_study_is_refused_and_left_as_it_is(tmp_path: Path):
+    Study.open(make_settings(STUDY.replace('name = "test"', 'name = "first"')), tmp_path / "s").close()
+
+    with pytest.raises(StudyMismatchError, match=r"another study is here: first; 'test' cannot be put beside it"):
+        Study.open(make_settings(), tmp_path / "s")
+
+    assert load_study(tmp_path / "s").settings.name == "first"
+
+
 def test_a_listed_configuration_outside_the_space_is_refused_before_anything_is_made(tmp_path: Path):
     with pytest.raises(SearchSpaceError, match="budget=999"):
         Study.open(make_settings(try_=({"budget": 999},)), tmp_path / "s")

@@ -85,7 +85,7 @@ def surfaces(as_json: bool) -> None:
 )
 @click.option(
     "--faults",
-    type=click.FloatRange(min=0, max=1 / 3),
+    type=click.FloatRange(min=0, max=0.33),
     default=0.0,
     show_default=True,
     metavar="SHARE",
