@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from dataclasses import replace
 
@@ -149,7 +148,6 @@ def test_a_value_that_such_a_file_cannot_hold_is_refused(value: str):
         render_environment_file({"PYTHONPATH": value}, "x.service")
 
 
-@pytest.mark.skipif(shutil.which("sh") is None, reason="needs a shell")
 @settings(max_examples=25, deadline=None)
 @given(st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=30))
 def test_the_quoting_is_that_of_a_shell(value: str):

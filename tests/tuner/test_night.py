@@ -25,8 +25,6 @@ from autotune.tuner.limits import Limits
 from tests.deployment.fake import Fate
 from tests.tuner.imaginary import Imagined
 
-OOM = {1.0: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."}
-
 
 def test_the_baseline_comes_first_then_the_list_then_the_sampler(tmp_path: Path):
     night = Imagined(tmp_path)

@@ -20,8 +20,6 @@ from autotune.trial import Configuration
 from autotune.tuner.limits import Limits
 from tests.tuner.imaginary import Imagined
 
-OOM = {1.0: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."}
-
 
 def test_a_foreign_server_ends_the_study_before_it_begins(tmp_path: Path):
     night = Imagined(tmp_path, found=Occupant.FOREIGN)

@@ -27,8 +27,6 @@ from autotune.trial import Configuration, TrialKind, TrialState
 from autotune.tuner.limits import Limits
 from tests.tuner.imaginary import Imagined
 
-OOM = {1.0: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."}
-
 
 def test_a_found_baseline_serves_again_and_an_empty_host_is_empty(tmp_path: Path):
     """Case 70."""

@@ -17,8 +17,6 @@ from autotune.trial import ParameterValue
 from autotune.tuner.limits import Limits
 from tests.tuner.imaginary import Imagined
 
-OOM = {1.0: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."}
-
 
 def test_every_boot_is_proved_and_its_flags_are_stored(tmp_path: Path):
     night = Imagined(tmp_path)
